@@ -1,0 +1,71 @@
+//===- LoweredPlan.h - The one lowered form of a plan -----------*- C++ -*-===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// What both targets are emitted from: the tables of delta_abi.h as plain
+/// values, in the order in which they are printed. Knows nothing of MLIR.
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef DELTA_CODEGEN_LOWEREDPLAN_H
+#define DELTA_CODEGEN_LOWEREDPLAN_H
+
+#include "runtime/delta_abi.h"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace delta {
+
+/// One class with its name templates and a comment that says where it came
+/// from, for the reader of the emitted text.
+struct LoweredClass {
+  std::vector<std::string> names;
+  /// Everything else; first_name and num_names are set by the emitter.
+  delta_class_t row = {};
+};
+
+/// One side: `row` holds the sizes; its pointers and counts are set by the
+/// emitter.
+struct LoweredSide {
+  delta_side_t row = {};
+  std::vector<LoweredClass> classes;
+  std::vector<delta_placement_t> layers;
+  std::vector<delta_expert_t> experts;
+};
+
+/// One box with its images. first_image, num_images and hf_image of `row` are
+/// set by the emitter. `formula` is the map in words of the source and the
+/// neutral tensor, one line, printed as a comment.
+struct LoweredBox {
+  delta_box_t row = {};
+  std::vector<delta_image_t> images;
+  delta_image_t hfImage = {};
+  std::string formula;
+};
+
+struct LoweredPlan {
+  std::string model;
+  std::string compiler;
+  std::array<uint64_t, 2> fingerprint = {0, 0};
+  LoweredSide source;
+  /// Empty (no classes) when the destination is the neutral layout itself;
+  /// then only `row.replicas` of it counts.
+  LoweredSide destination;
+  LoweredSide hf;
+  bool destinationIsHf = true;
+  /// Ascending layer rows of each kind.
+  std::vector<std::vector<uint32_t>> layerKinds;
+  /// Sorted by (source_class, source_way).
+  std::vector<LoweredBox> boxes;
+};
+
+} // namespace delta
+
+#endif // DELTA_CODEGEN_LOWEREDPLAN_H

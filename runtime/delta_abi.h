@@ -1,0 +1,429 @@
+/*===- delta_abi.h - The contract of a compiled plan --------------*- C -*-===*
+ *
+ * Part of the delta project, under the Apache License v2.0 with LLVM
+ * Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+ *
+ * A plan is one shared object for one model and one pair of geometries. It
+ * exports `delta_plan_query` and nothing else. The constant table that it
+ * returns holds the index maps as data and the functions that run them.
+ *
+ * Words. *Source*: a trainer rank's parameter shard. *Destination*: where its
+ * elements go. *Class*: parameters that differ only in layer, expert and rank.
+ * *Instance*: one (layer, expert) of a class. *Way*: one distinct shard of a
+ * split. All offsets, extents and strides count elements, never bytes.
+ *
+ * Fields are only appended; anything else bumps DELTA_ABI_VERSION. Functions
+ * return delta_status_t; error text goes to the caller's buffer and names
+ * rank, parameter and call. Nothing here throws or allocates for the caller.
+ *
+ *===----------------------------------------------------------------------===*/
+
+#ifndef DELTA_ABI_H
+#define DELTA_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DELTA_ABI_VERSION 1u
+/* "No such index": a class outside layers, a class that copies no other. */
+#define DELTA_NONE 0xffffffffu
+/* Loops of a box at most, its contiguous run included. */
+#define DELTA_MAX_LOOPS 8
+/* Dimensions of a parameter at most. */
+#define DELTA_MAX_RANK 6
+/* Elements of a tile at most: offsets in a tile are 16-bit. */
+#define DELTA_MAX_TILE 65536u
+
+typedef int32_t delta_status_t;
+enum {
+  DELTA_OK = 0,
+  DELTA_INVALID_ARGUMENT = 1, /* a null pointer, a rank out of range */
+  DELTA_BIND_MISMATCH = 2,    /* a parameter that does not fit the plan */
+  DELTA_REFUSED = 3,          /* a message of another run, plan or version */
+  DELTA_CORRUPT = 4,          /* a message that does not check */
+  DELTA_NO_MEMORY = 5,
+  DELTA_NOT_SEEDED = 6, /* a delta before the first full sync */
+  DELTA_INTERNAL = 7
+};
+
+typedef uint32_t delta_dtype_t;
+enum {
+  DELTA_BF16 = 1,
+  DELTA_FP16 = 2,
+  DELTA_FP32 = 3,
+  DELTA_INT64 = 4
+};
+
+/* What happens to a value on its way, once, at the sender. */
+typedef uint32_t delta_value_op_t;
+enum { DELTA_VALUE_ID = 0, DELTA_VALUE_ADD_ONE = 1 };
+
+typedef uint32_t delta_axis_t;
+enum { DELTA_AXIS_NONE = 0, DELTA_AXIS_TP = 1, DELTA_AXIS_ETP = 2 };
+
+/*===--- tables ----------------------------------------------------------===*/
+
+/* Where a layer lives on one side. Row = layer number over all layers of the
+ * model; `local` restarts in every chunk; `number` is the one printed in the
+ * names of the neutral layout. */
+typedef struct delta_placement {
+  uint32_t stage;
+  uint32_t chunk;
+  uint32_t local;
+  uint32_t number;
+} delta_placement_t;
+
+/* Where an expert lives: its expert-parallel coordinate and local number. */
+typedef struct delta_expert {
+  uint32_t ep;
+  uint32_t local;
+} delta_expert_t;
+
+/* Layers that hold the same parameters: `count` rows of `layer_ids` from
+ * `first`, ascending. */
+typedef struct delta_layer_kind {
+  uint32_t first;
+  uint32_t count;
+} delta_layer_kind_t;
+
+/* One class of parameters (trainer side) or tensors (neutral side).
+ *
+ * Names are templates: `{layer}` and `{expert}` stand for local numbers on a
+ * trainer side and for global ones on the neutral side; `{layer+61}` adds.
+ * The first name is the usual one, further ones are alternatives of which
+ * exactly one is bound.
+ *
+ * Experts. num_experts == 0: the class has none. expert_stride == 0: an
+ * instance for each expert. expert_stride > 0: the experts of a rank are
+ * stacked in one parameter, `expert_stride` elements apart; shape[0] counts
+ * them. */
+typedef struct delta_class {
+  uint32_t first_name; /* row of delta_side.names */
+  uint32_t num_names;
+  delta_dtype_t dtype;
+  uint32_t rank;                 /* number of dimensions */
+  int64_t shape[DELTA_MAX_RANK]; /* of one rank's shard; unused ones are 1 */
+  uint32_t layer_kind;           /* DELTA_NONE: outside layers, then ... */
+  uint32_t stage;                /* ... it lives on this stage and chunk */
+  uint32_t chunk;
+  uint32_t num_experts;
+  int64_t expert_stride;
+  delta_axis_t axis; /* the axis that shards it */
+  uint32_t ways;     /* distinct shards; divides the size of the axis */
+  uint32_t copy_of;  /* class of this side whose values it repeats: it is
+                      * bound and received, never sent */
+  uint32_t reserved;
+} delta_class_t;
+
+/* One side of the plan. For the neutral (Hugging Face) layout every size is 1
+ * and every instance lives on stage 0, chunk 0, under its global number.
+ *
+ * Ranks: rank = tp + TP*(cp + CP*(dp + DP*pp)), and for experts the same ranks
+ * as etp + ETP*(ep + EP*(edp + EDP*pp)). Receivers of replica q have ranks
+ * q*ranks_per_replica + rank. A shard with fewer ways than its axis has ranks
+ * is held k-fold: way = coordinate / (axis size / ways). */
+typedef struct delta_side {
+  uint32_t tp, cp, dp, ep, etp, edp, pp, vpp;
+  uint32_t replicas;          /* 1 on the source side */
+  uint32_t ranks_per_replica; /* tp*cp*dp*pp */
+  uint32_t num_classes;
+  uint32_t num_layers;
+  uint32_t num_experts;
+  uint32_t num_names;
+  const delta_class_t *classes;
+  const delta_placement_t *layers; /* num_layers rows */
+  const delta_expert_t *experts;   /* num_experts rows */
+  const char *const *names;        /* num_names templates */
+} delta_side_t;
+
+/* Where the elements of a box go in one class of a side. All ways in
+ * [way_begin, way_end) hold them, at the same place. `stride` follows the
+ * loops of the box. Where the class stacks its experts, `offset` is inside the
+ * slice of the element's expert. */
+typedef struct delta_image {
+  uint32_t class_index;
+  uint32_t way_begin;
+  uint32_t way_end;
+  delta_value_op_t value_op;
+  int64_t offset;
+  int64_t stride[DELTA_MAX_LOOPS];
+} delta_image_t;
+
+/* A route box: a strided box of the shards `way` of one source class, all of
+ * whose elements go to the same destinations. Loops are outermost first; the
+ * last one is the run: source stride 1. With run number u (over the outer
+ * loops, last one fastest) and column c, tile (i, j) of a box holds runs
+ * [i*tile_runs, (i+1)*tile_runs) and columns [j*tile_columns, ...), cut at the
+ * ends; tiles are numbered row by row. The offset of an element in its tile is
+ * (u - first run) * (columns of the tile) + (c - first column).
+ *
+ * Worked row. Box: source_class 3, way 0, loops {64, 2048}, tile_runs 32,
+ * tile_columns 2048, 2 tiles. Instance (layer 7, no expert) on a rank whose
+ * earlier rows hold 10 tiles: the row {box, layer 7} has first tile 10, tile 11
+ * holds runs 32..63, and its element 5000 is run 34, column 904. */
+typedef struct delta_box {
+  uint32_t source_class;
+  uint32_t source_way;
+  uint32_t num_loops;
+  uint32_t first_image; /* rows of delta_tables.images: destinations */
+  uint32_t num_images;
+  uint32_t hf_image; /* row of delta_tables.images: place in the neutral
+                      * layout, by which elements are named and checked */
+  uint32_t tile_runs;
+  uint32_t tile_columns;
+  int64_t num_tiles;
+  int64_t source_offset;
+  int64_t extent[DELTA_MAX_LOOPS];
+  int64_t source_stride[DELTA_MAX_LOOPS];
+} delta_box_t;
+
+/* Everything a plan knows. Boxes are sorted by (source_class, source_way). */
+typedef struct delta_tables {
+  uint32_t size;        /* sizeof(delta_tables_t) of the compiler */
+  uint32_t abi_version; /* DELTA_ABI_VERSION of the compiler */
+  uint64_t fingerprint[2];
+  const char *model;    /* family and geometry, for people */
+  const char *compiler; /* name and version */
+  delta_side_t source;
+  delta_side_t destination;
+  delta_side_t hf;
+  uint32_t destination_is_hf; /* destination and hf are the same classes */
+  uint32_t num_layer_kinds;
+  uint32_t num_layer_ids;
+  uint32_t num_boxes;
+  uint32_t num_images;
+  uint32_t reserved;
+  const delta_layer_kind_t *layer_kinds;
+  const uint32_t *layer_ids;
+  const delta_box_t *boxes;
+  const delta_image_t *images;
+} delta_tables_t;
+
+/*===--- introspection ----------------------------------------------------===*/
+
+typedef enum delta_side_id {
+  DELTA_SOURCE = 0,
+  DELTA_DESTINATION = 1,
+  DELTA_HF = 2
+} delta_side_id_t;
+
+/* One parameter of one rank, expanded. `names` are joined by '\n', the usual
+ * one first. `layer` is the row of the layer table and `expert` the global
+ * expert, DELTA_NONE where the class has none (or stacks them). */
+typedef struct delta_param_info {
+  char name[512];
+  uint32_t chunk;
+  delta_dtype_t dtype;
+  uint32_t rank;
+  uint32_t class_index;
+  int64_t shape[DELTA_MAX_RANK];
+  int64_t num_elements;
+  uint32_t layer;
+  uint32_t expert;
+  uint32_t is_copy; /* repeats another parameter of this side */
+  uint32_t reserved;
+} delta_param_info_t;
+
+/* One tile of one source rank. `param` counts the rank's parameters as
+ * param_info does. */
+typedef struct delta_tile_info {
+  uint32_t param;
+  uint32_t box;
+  uint32_t row;
+  uint32_t num_destinations;
+  uint32_t num_elements;
+  uint32_t reserved;
+} delta_tile_info_t;
+
+/* Place of one element on a side. */
+typedef struct delta_place {
+  uint32_t rank;
+  uint32_t param;
+  int64_t element; /* row-major in the rank's shard */
+  delta_value_op_t value_op;
+  uint32_t reserved;
+} delta_place_t;
+
+/*===--- run time ---------------------------------------------------------===*/
+
+/* A parameter to bind. `data` is borrowed until the handle is destroyed. */
+typedef struct delta_param {
+  const char *name; /* local name */
+  uint32_t chunk;
+  delta_dtype_t dtype;
+  uint32_t rank;
+  uint32_t reserved;
+  int64_t shape[DELTA_MAX_RANK];
+  int64_t stride[DELTA_MAX_RANK]; /* elements; row-major is required */
+  void *data;
+} delta_param_t;
+
+typedef struct delta_index delta_index_t;
+typedef struct delta_sender delta_sender_t;
+typedef struct delta_receiver delta_receiver_t;
+typedef struct delta_inproc delta_inproc_t;
+
+typedef struct delta_error {
+  char *text; /* caller's buffer, may be null */
+  size_t size;
+} delta_error_t;
+
+/* Identity of a delta: a chain, never a guess. A full sync has base 0. */
+typedef struct delta_version {
+  uint64_t run;
+  uint64_t base;
+  uint64_t version;
+} delta_version_t;
+
+typedef struct delta_sync_stats {
+  uint64_t elements; /* compared by this rank */
+  uint64_t changed;
+  uint64_t tiles;
+  uint64_t dense_tiles;
+  uint64_t message_bytes; /* summed over destinations, headers included */
+  uint64_t launches;      /* kernels started */
+  double diff_seconds;
+  double pack_seconds;
+} delta_sync_stats_t;
+
+/* Blocking point-to-point messages between a source and a destination rank.
+ * `send` may return before delivery, but not before it has taken the bytes.
+ * `receive` lends the message until `release`. Implementations return
+ * DELTA_REFUSED and a text on time-out or when closed. */
+typedef struct delta_bytes {
+  const void *data;
+  uint64_t size;
+} delta_bytes_t;
+
+typedef struct delta_transport {
+  void *context;
+  delta_status_t (*send)(void *context, uint32_t source, uint32_t destination,
+                         const delta_bytes_t *parts, uint32_t num_parts,
+                         delta_error_t error);
+  delta_status_t (*receive)(void *context, uint32_t source,
+                            uint32_t destination, delta_bytes_t *out_message,
+                            delta_error_t error);
+  void (*release)(void *context, uint32_t source, uint32_t destination,
+                  delta_bytes_t message);
+} delta_transport_t;
+
+typedef struct delta_plan_api {
+  uint32_t version; /* DELTA_ABI_VERSION */
+  uint32_t size;    /* sizeof(delta_plan_api_t) */
+  const char *name; /* = tables->model */
+  uint64_t fingerprint[2];
+  const delta_tables_t *tables;
+
+  /* An index: the expanded rows of every rank of both sides, for tools. */
+  delta_status_t (*index_create)(delta_index_t **out_index,
+                                 delta_error_t error);
+  void (*index_destroy)(delta_index_t *index);
+  /* Number of ranks of a side, replicas included. */
+  uint32_t (*num_ranks)(delta_side_id_t side);
+  uint32_t (*param_count)(delta_index_t *index, delta_side_id_t side,
+                          uint32_t rank);
+  delta_status_t (*param_info)(delta_index_t *index, delta_side_id_t side,
+                               uint32_t rank, uint32_t param,
+                               delta_param_info_t *out_info);
+  /* Tiles that this source rank compares and sends. Replicas of a shard share
+   * its tiles out among them: each tile has one owner. */
+  uint64_t (*tile_count)(delta_index_t *index, uint32_t source_rank);
+  delta_status_t (*tile_info)(delta_index_t *index, uint32_t source_rank,
+                              uint64_t tile, delta_tile_info_t *out_info);
+  /* Source place, neutral place (rank 0) and the destination places of one
+   * element. `capacity` places at most are written; *out_count is the whole
+   * number. */
+  delta_status_t (*tile_element)(delta_index_t *index, uint32_t source_rank,
+                                 uint64_t tile, uint32_t offset,
+                                 delta_place_t *out_source,
+                                 delta_place_t *out_hf,
+                                 delta_place_t *out_destinations,
+                                 uint32_t capacity, uint32_t *out_count);
+
+  /* Sender: one trainer rank. `num_threads` threads share its tiles. */
+  delta_status_t (*sender_create)(uint32_t rank, const delta_param_t *params,
+                                  uint32_t num_params, uint64_t run,
+                                  uint32_t num_threads,
+                                  delta_sender_t **out_sender,
+                                  delta_error_t error);
+  void (*sender_destroy)(delta_sender_t *sender);
+  /* Packs every element (a full sync) and takes the snapshot. */
+  delta_status_t (*sender_seed)(delta_sender_t *sender, uint64_t version,
+                                delta_sync_stats_t *out_stats,
+                                delta_error_t error);
+  /* Compares and packs what changed since the snapshot. The snapshot stays. */
+  delta_status_t (*sender_diff)(delta_sender_t *sender, uint64_t version,
+                                delta_sync_stats_t *out_stats,
+                                delta_error_t error);
+  /* Sends the packed message of every destination rank, an empty one too. */
+  delta_status_t (*sender_send)(delta_sender_t *sender,
+                                const delta_transport_t *transport,
+                                delta_error_t error);
+  /* All receivers committed `version`: the snapshot advances to it. */
+  delta_status_t (*sender_acknowledge)(delta_sender_t *sender,
+                                       uint64_t version, delta_error_t error);
+  /* The sync failed: the packed delta is dropped, the snapshot stays. */
+  void (*sender_abort)(delta_sender_t *sender);
+
+  /* Receiver: one destination rank. */
+  delta_status_t (*receiver_create)(uint32_t rank, const delta_param_t *params,
+                                    uint32_t num_params, uint64_t run,
+                                    uint32_t num_threads,
+                                    delta_receiver_t **out_receiver,
+                                    delta_error_t error);
+  void (*receiver_destroy)(delta_receiver_t *receiver);
+  /* Takes one message, checks all of it, writes nothing. */
+  delta_status_t (*receiver_stage)(delta_receiver_t *receiver,
+                                   delta_bytes_t message, delta_error_t error);
+  /* Receives and stages one message from every source that has one for it. */
+  delta_status_t (*receiver_receive)(delta_receiver_t *receiver,
+                                     const delta_transport_t *transport,
+                                     delta_error_t error);
+  /* Writes the staged delta. Refused unless every source's message is there;
+   * after that it cannot fail. */
+  delta_status_t (*receiver_commit)(delta_receiver_t *receiver,
+                                    delta_error_t error);
+  void (*receiver_discard)(delta_receiver_t *receiver);
+  /* Version of the weights that the receiver holds, 0 before the seed. */
+  uint64_t (*receiver_version)(const delta_receiver_t *receiver);
+  /* Compares the staged messages with memory instead of writing them; counts
+   * elements that differ and describes the first. For the replay sweep. */
+  delta_status_t (*receiver_compare)(delta_receiver_t *receiver,
+                                     uint64_t *out_mismatches,
+                                     delta_error_t first);
+
+  /* Fingerprints: for each row (box, instance) that source rank `source_rank`
+   * sends to receiver rank `destination_rank`, the sum over its elements of
+   * bits x a(row) x b(column) mod 2^64, row and column in the neutral tensor,
+   * keyed by `key` and the tensor's name. Both sides give the same list when
+   * they hold the same values. Call with out == null for the count. */
+  delta_status_t (*sender_fingerprints)(delta_sender_t *sender,
+                                        uint32_t destination_rank,
+                                        uint64_t key, uint64_t *out,
+                                        uint64_t capacity, uint64_t *out_count,
+                                        delta_error_t error);
+  delta_status_t (*receiver_fingerprints)(delta_receiver_t *receiver,
+                                          uint32_t source_rank, uint64_t key,
+                                          uint64_t *out, uint64_t capacity,
+                                          uint64_t *out_count,
+                                          delta_error_t error);
+
+  /* In-process ranks: mailboxes between all ranks of both sides. */
+  delta_status_t (*inproc_create)(delta_inproc_t **out_inproc,
+                                  delta_error_t error);
+  void (*inproc_destroy)(delta_inproc_t *inproc);
+  delta_transport_t (*inproc_transport)(delta_inproc_t *inproc);
+} delta_plan_api_t;
+
+/* The newest table with version <= max_version, or null. */
+const delta_plan_api_t *delta_plan_query(uint32_t max_version);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* DELTA_ABI_H */
