@@ -1,0 +1,123 @@
+//===- Expr.h - Sizes and conditions over named symbols ---------*- C++ -*-===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// The expressions of family texts as a plain immutable value type, usable
+/// without an MLIRContext. Division is exact: `a / b` with a remainder is an
+/// error that names both numbers, which states most divisibility rules.
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef DELTA_DIALECT_EXPR_H
+#define DELTA_DIALECT_EXPR_H
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace delta {
+
+/// What an expression evaluates to. Booleans are not integers.
+struct Value;
+using List = std::vector<Value>;
+struct Value {
+  std::variant<int64_t, bool, std::string, List> data;
+
+  bool isInt() const { return std::holds_alternative<int64_t>(data); }
+  bool isBool() const { return std::holds_alternative<bool>(data); }
+  bool isString() const { return std::holds_alternative<std::string>(data); }
+  bool isList() const { return std::holds_alternative<List>(data); }
+  bool operator==(const Value &other) const { return data == other.data; }
+  bool operator!=(const Value &other) const { return !(*this == other); }
+};
+
+/// Prints `12`, `true`, `"text"`, `[1, 2]`.
+std::string toString(const Value &value);
+
+/// Result of an evaluation: a value, or one line that says what is wrong.
+struct Evaluated {
+  std::optional<Value> value;
+  std::string error;
+};
+
+/// What an expression may look up.
+struct Environment {
+  /// Value of a symbol; an error text if it is unknown or failed itself.
+  std::function<Evaluated(const std::string &name)> symbol;
+  /// Value of a key of the model's config. No value and no error: the key is
+  /// absent or null.
+  std::function<Evaluated(const std::string &key)> config;
+};
+
+enum class ExprKind {
+  Int,    ///< `12`
+  Bool,   ///< `true`
+  String, ///< `"M"`
+  Symbol, ///< `n`
+  Config, ///< `config "a" | "b" else x`: names, at most one child
+  Index,  ///< `list[i]`, also a character of a string
+  Not,    ///< `not a`
+  Negate, ///< `-a`
+  Add,
+  Sub,
+  Mul,
+  Div, ///< exact
+  Mod,
+  Equal,
+  NotEqual,
+  Less,
+  LessEqual,
+  Greater,
+  GreaterEqual,
+  And, ///< short-circuit
+  Or,  ///< short-circuit
+  Call ///< `len(x)`, `min(a, b)`, `max(a, b)`, `round_up(a, b)`,
+       ///< `select(c, a, b)`: only the chosen one is evaluated
+};
+
+class Expr {
+public:
+  Expr() : Expr(integer(0)) {}
+
+  static Expr integer(int64_t value);
+  static Expr boolean(bool value);
+  static Expr string(std::string value);
+  static Expr symbol(std::string name);
+  /// `names` are tried in order; `fallback` counts when none is present.
+  static Expr config(std::vector<std::string> names,
+                     std::optional<Expr> fallback);
+  static Expr make(ExprKind kind, std::vector<Expr> operands);
+  static Expr call(std::string function, std::vector<Expr> operands);
+
+  /// Number of operands of a function, or nothing if there is none by this
+  /// name.
+  static std::optional<size_t> arity(const std::string &function);
+
+  ExprKind kind() const;
+  /// The integer, if the expression is a literal one.
+  std::optional<int64_t> literal() const;
+  /// Folds the expression. Fails on unknown names, wrong types, division by
+  /// zero or with a remainder, index out of range, 64-bit overflow.
+  Evaluated evaluate(const Environment &environment) const;
+  /// Text that parses to the same expression.
+  std::string str() const;
+
+  bool operator==(const Expr &other) const { return str() == other.str(); }
+
+private:
+  struct Node;
+  explicit Expr(std::shared_ptr<const Node> node) : node(std::move(node)) {}
+  std::shared_ptr<const Node> node;
+};
+
+} // namespace delta
+
+#endif // DELTA_DIALECT_EXPR_H
