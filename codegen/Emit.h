@@ -1,0 +1,36 @@
+//===- Emit.h - From a lowered plan to source text --------------*- C++ -*-===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// Entry point of code generation: one source file per target. The text holds
+/// the tables of delta_abi.h as constants and names the kernels that work on
+/// them; the kernels are headers in codegen/device. Its size grows with the
+/// classes of a model, not with its tensors. The same plan gives the same
+/// bytes, and nothing of the machine enters them.
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef DELTA_CODEGEN_EMIT_H
+#define DELTA_CODEGEN_EMIT_H
+
+#include "codegen/LoweredPlan.h"
+
+#include <string>
+
+namespace delta {
+
+/// Host C++: defines `delta_plan_tables` and `delta_plan_kernels`, which the
+/// run time links.
+std::string emitHost(const LoweredPlan &plan);
+
+/// CUDA C++ for the device: boxes and images in device memory, and one entry
+/// point a kernel and element type of the plan.
+std::string emitCuda(const LoweredPlan &plan);
+
+} // namespace delta
+
+#endif // DELTA_CODEGEN_EMIT_H

@@ -1,0 +1,40 @@
+//===- EmitParts.h - The parts of an emitted file ---------------*- C++ -*-===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// Shared by the Emit*.cpp files, private to code generation.
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef DELTA_CODEGEN_EMITPARTS_H
+#define DELTA_CODEGEN_EMITPARTS_H
+
+#include "codegen/SourceText.h"
+#include "codegen/Tables.h"
+
+namespace delta {
+
+/// The tables of boxes and images, with `qualifiers` in front of each.
+void emitBoxTables(SourceText &out, const LoweredPlan &plan,
+                   const delta_tables_t &tables, const std::string &qualifiers);
+
+/// All other tables, and `delta_plan_tables`.
+void emitSideTables(SourceText &out, const delta_tables_t &tables);
+void emitPlanTables(SourceText &out, const delta_tables_t &tables);
+
+/// `delta_plan_kernels`: host kernels of the element types in the plan.
+void emitHostKernels(SourceText &out, const delta_tables_t &tables);
+
+/// Entry points for the device.
+void emitCudaKernels(SourceText &out, const delta_tables_t &tables);
+
+/// Element types of the source classes that have boxes, ascending.
+std::vector<delta_dtype_t> elementTypes(const delta_tables_t &tables);
+
+} // namespace delta
+
+#endif // DELTA_CODEGEN_EMITPARTS_H

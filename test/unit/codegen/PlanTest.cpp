@@ -1,0 +1,301 @@
+//===- PlanTest.cpp - A compiled plan, loaded and run ---------------------===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// From a lowered plan through text and the machine's compiler to the functions
+/// of the ABI. Values encode their place: element e of rank r, layer l of "w"
+/// is 0x4000 + 1000*l + 100*r + e.
+///
+//===----------------------------------------------------------------------===//
+
+#include "SamplePlan.h"
+#include "codegen/Emit.h"
+#include "codegen/Toolchain.h"
+
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <regex>
+#include <sstream>
+
+using namespace delta;
+using delta::test::samplePlan;
+using ::testing::ElementsAre;
+using ::testing::IsSubsetOf;
+
+namespace {
+
+/// The plan is compiled once for all tests of this file.
+class PlanTest : public ::testing::Test {
+protected:
+  static void SetUpTestSuite() {
+    work = new TemporaryFolder;
+    ASSERT_EQ(work->create(), std::nullopt);
+    MaybeError error =
+        compileHost(emitHost(samplePlan()), work->path("plan.so"),
+                    installationAt(DELTA_TEST_PREFIX));
+    ASSERT_EQ(error, std::nullopt) << *error;
+    library = ::dlopen(work->path("plan.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(library, nullptr) << ::dlerror();
+    auto query = reinterpret_cast<decltype(&delta_plan_query)>(
+        ::dlsym(library, "delta_plan_query"));
+    ASSERT_NE(query, nullptr);
+    EXPECT_EQ(query(0), nullptr);
+    plan = query(0x7fffffff);
+    ASSERT_NE(plan, nullptr);
+  }
+
+  static void TearDownTestSuite() {
+    if (library)
+      ::dlclose(library);
+    delete work;
+  }
+
+  void SetUp() override { ASSERT_NE(plan, nullptr); }
+
+  /// First words matched by `pattern` in what a program prints of the plan.
+  static std::vector<std::string> words(std::vector<std::string> command,
+                                        const char *pattern) {
+    command.push_back("plan.so");
+    CommandResult result;
+    EXPECT_EQ(runCommand(command, work->folder(), result), std::nullopt);
+    EXPECT_EQ(result.status, 0) << result.output;
+    std::regex expression(pattern);
+    std::vector<std::string> found;
+    for (std::sregex_iterator
+             it(result.output.begin(), result.output.end(), expression),
+         end;
+         it != end; ++it)
+      found.push_back((*it)[1]);
+    return found;
+  }
+
+  static TemporaryFolder *work;
+  static void *library;
+  static const delta_plan_api_t *plan;
+};
+
+TemporaryFolder *PlanTest::work = nullptr;
+void *PlanTest::library = nullptr;
+const delta_plan_api_t *PlanTest::plan = nullptr;
+
+/// A buffer for error texts.
+struct ErrorText {
+  char text[512] = "";
+  delta_error_t out() { return {text, sizeof(text)}; }
+};
+
+delta_param_t makeParam(const char *name, delta_dtype_t dtype,
+                        std::vector<int64_t> shape, void *data) {
+  delta_param_t param = {};
+  param.name = name;
+  param.dtype = dtype;
+  param.rank = static_cast<uint32_t>(shape.size());
+  int64_t stride = 1;
+  for (size_t i = 0; i < DELTA_MAX_RANK; ++i)
+    param.shape[i] = i < shape.size() ? shape[i] : 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    param.stride[i] = stride;
+    stride *= shape[i];
+  }
+  param.data = data;
+  return param;
+}
+
+/// One trainer rank: two layers of w [4, 6] and a norm [5].
+struct SourceRank {
+  uint16_t w[2][24];
+  float norm[5];
+
+  explicit SourceRank(uint32_t rank) {
+    for (uint32_t layer = 0; layer < 2; ++layer)
+      for (uint32_t e = 0; e < 24; ++e)
+        w[layer][e] = uint16_t(0x4000 + 1000 * layer + 100 * rank + e);
+    for (int i = 0; i < 5; ++i)
+      norm[i] = 0.25f * float(i);
+  }
+  std::vector<delta_param_t> params() {
+    return {makeParam("decoder.layers.0.w", DELTA_BF16, {4, 6}, w[0]),
+            makeParam("decoder.layers.1.w", DELTA_BF16, {4, 6}, w[1]),
+            makeParam("norm", DELTA_FP32, {5}, norm)};
+  }
+};
+
+/// The receiver: whole tensors.
+struct Receiver {
+  uint16_t w[2][48] = {};
+  float norm[5] = {};
+
+  std::vector<delta_param_t> params() {
+    return {makeParam("layers.0.w", DELTA_BF16, {8, 6}, w[0]),
+            makeParam("layers.1.w", DELTA_BF16, {8, 6}, w[1]),
+            makeParam("norm", DELTA_FP32, {5}, norm)};
+  }
+  void expectHolds(const SourceRank *sources) const {
+    for (int layer = 0; layer < 2; ++layer)
+      for (int e = 0; e < 48; ++e)
+        EXPECT_EQ(w[layer][e], sources[e / 24].w[layer][e % 24])
+            << "layer " << layer << " element " << e;
+    for (int i = 0; i < 5; ++i)
+      EXPECT_EQ(norm[i], sources[0].norm[i] + 1.0f) << i;
+  }
+};
+
+} // namespace
+
+TEST_F(PlanTest, OneSymbolIsExported) {
+  EXPECT_THAT(words({"nm", "-D", "--defined-only"}, "[0-9a-f]+ . (\\S+)"),
+              ElementsAre("delta_plan_query"));
+}
+
+TEST_F(PlanTest, NeedsTheBasicLibrariesOnly) {
+  EXPECT_THAT(words({"readelf", "-d"}, "\\(NEEDED\\)[^\\[]*\\[([^\\]]+)\\]"),
+              IsSubsetOf({"libc.so.6", "libm.so.6", "libstdc++.so.6",
+                          "libgcc_s.so.1", "libpthread.so.0"}));
+}
+
+TEST_F(PlanTest, TableDescribesThePlan) {
+  EXPECT_EQ(plan->version, DELTA_ABI_VERSION);
+  EXPECT_EQ(plan->size, sizeof(delta_plan_api_t));
+  EXPECT_STREQ(plan->name, "sample, TP2 to hf");
+  EXPECT_EQ(plan->fingerprint[0], samplePlan().fingerprint[0]);
+  EXPECT_EQ(plan->fingerprint[1], samplePlan().fingerprint[1]);
+  ASSERT_NE(plan->tables, nullptr);
+  EXPECT_EQ(plan->tables->num_boxes, 3u);
+  EXPECT_EQ(plan->tables->boxes[1].source_way, 1u);
+  EXPECT_STREQ(plan->tables->compiler, "delta-compile test");
+}
+
+TEST_F(PlanTest, IndexAnswers) {
+  ErrorText error;
+  delta_index_t *index = nullptr;
+  ASSERT_EQ(plan->index_create(&index, error.out()), DELTA_OK) << error.text;
+  EXPECT_EQ(plan->num_ranks(DELTA_SOURCE), 2u);
+  EXPECT_EQ(plan->num_ranks(DELTA_DESTINATION), 1u);
+  std::vector<std::string> names;
+  ASSERT_EQ(plan->param_count(index, DELTA_SOURCE, 1), 3u);
+  for (uint32_t i = 0; i < 3; ++i) {
+    delta_param_info_t info;
+    ASSERT_EQ(plan->param_info(index, DELTA_SOURCE, 1, i, &info), DELTA_OK);
+    names.push_back(info.name);
+  }
+  EXPECT_THAT(names, testing::UnorderedElementsAre(
+                         "decoder.layers.0.w", "decoder.layers.1.w", "norm"));
+  // Two tiles a layer of w on each rank, and the norm on one of the two.
+  EXPECT_EQ(plan->tile_count(index, 0) + plan->tile_count(index, 1), 9u);
+  plan->index_destroy(index);
+}
+
+TEST_F(PlanTest, EveryElementHasOneTile) {
+  ErrorText error;
+  delta_index_t *index = nullptr;
+  ASSERT_EQ(plan->index_create(&index, error.out()), DELTA_OK) << error.text;
+  // By parameter of the receiver and element: how often a tile names it.
+  std::vector<std::vector<int>> seen(3);
+  for (uint32_t i = 0; i < 3; ++i) {
+    delta_param_info_t info;
+    ASSERT_EQ(plan->param_info(index, DELTA_DESTINATION, 0, i, &info),
+              DELTA_OK);
+    seen[i].assign(static_cast<size_t>(info.num_elements), 0);
+  }
+  for (uint32_t rank = 0; rank < 2; ++rank)
+    for (uint64_t t = 0; t < plan->tile_count(index, rank); ++t) {
+      delta_tile_info_t tile;
+      ASSERT_EQ(plan->tile_info(index, rank, t, &tile), DELTA_OK);
+      for (uint32_t e = 0; e < tile.num_elements; ++e) {
+        delta_place_t source, hf, destination;
+        uint32_t count = 0;
+        ASSERT_EQ(plan->tile_element(index, rank, t, e, &source, &hf,
+                                     &destination, 1, &count),
+                  DELTA_OK);
+        ASSERT_EQ(count, 1u);
+        EXPECT_EQ(source.param, tile.param);
+        EXPECT_EQ(hf.element, destination.element);
+        ++seen[destination.param].at(static_cast<size_t>(destination.element));
+      }
+    }
+  for (const std::vector<int> &param : seen)
+    EXPECT_THAT(param, testing::Each(1));
+  plan->index_destroy(index);
+}
+
+TEST_F(PlanTest, SeedDiffAndCommitAcrossTwoRanks) {
+  ErrorText error;
+  SourceRank ranks[2] = {SourceRank(0), SourceRank(1)};
+  Receiver receiver;
+  const uint64_t run = 7;
+  delta_sender_t *senders[2] = {};
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    std::vector<delta_param_t> params = ranks[rank].params();
+    ASSERT_EQ(plan->sender_create(rank, params.data(), 3, run, 1,
+                                  &senders[rank], error.out()),
+              DELTA_OK)
+        << error.text;
+  }
+  delta_receiver_t *sink = nullptr;
+  std::vector<delta_param_t> params = receiver.params();
+  ASSERT_EQ(
+      plan->receiver_create(0, params.data(), 3, run, 1, &sink, error.out()),
+      DELTA_OK)
+      << error.text;
+  delta_inproc_t *inproc = nullptr;
+  ASSERT_EQ(plan->inproc_create(&inproc, error.out()), DELTA_OK);
+  delta_transport_t transport = plan->inproc_transport(inproc);
+
+  uint64_t changed = 0;
+  auto sync = [&](uint64_t version) {
+    changed = 0;
+    for (delta_sender_t *sender : senders) {
+      delta_sync_stats_t stats = {};
+      auto prepare = version == 1 ? plan->sender_seed : plan->sender_diff;
+      ASSERT_EQ(prepare(sender, version, &stats, error.out()), DELTA_OK)
+          << error.text;
+      changed += stats.changed;
+      ASSERT_EQ(plan->sender_send(sender, &transport, error.out()), DELTA_OK)
+          << error.text;
+    }
+    ASSERT_EQ(plan->receiver_receive(sink, &transport, error.out()), DELTA_OK)
+        << error.text;
+    ASSERT_EQ(plan->receiver_commit(sink, error.out()), DELTA_OK) << error.text;
+    for (delta_sender_t *sender : senders)
+      ASSERT_EQ(plan->sender_acknowledge(sender, version, error.out()),
+                DELTA_OK)
+          << error.text;
+    EXPECT_EQ(plan->receiver_version(sink), version);
+  };
+
+  sync(1);
+  receiver.expectHolds(ranks);
+
+  ranks[0].w[1][5] = 0x7fc1;  // a NaN with a payload
+  ranks[1].w[0][23] = 0x8000; // -0.0
+  ranks[0].norm[2] = ranks[1].norm[2] = -1.5f;
+  sync(2);
+  EXPECT_EQ(changed, 3u);
+  receiver.expectHolds(ranks);
+
+  sync(3);
+  EXPECT_EQ(changed, 0u);
+  receiver.expectHolds(ranks);
+
+  plan->receiver_destroy(sink);
+  for (delta_sender_t *sender : senders)
+    plan->sender_destroy(sender);
+  plan->inproc_destroy(inproc);
+}
+
+TEST_F(PlanTest, WrongShapeIsRefusedByName) {
+  ErrorText error;
+  SourceRank rank(0);
+  std::vector<delta_param_t> params = rank.params();
+  params[1].shape[0] = 5;
+  delta_sender_t *sender = nullptr;
+  EXPECT_EQ(
+      plan->sender_create(0, params.data(), 3, 1, 1, &sender, error.out()),
+      DELTA_BIND_MISMATCH);
+  EXPECT_THAT(error.text, testing::HasSubstr("decoder.layers.1.w"));
+}
