@@ -1,4 +1,4 @@
-//===- Program.h - The reference program --------------------------*- C++ -*-===//
+//===- Program.h - The reference program ------------------------*- C++ -*-===//
 //
 // Part of the delta project, under the Apache License v2.0 with LLVM
 // Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

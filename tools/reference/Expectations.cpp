@@ -1,0 +1,173 @@
+//===- Expectations.cpp - What every rank must hold -----------------------===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// Executes both sides with tags and joins them in the neutral layout.
+///
+//===----------------------------------------------------------------------===//
+
+#include "tools/reference/Expectations.h"
+
+namespace delta::reference {
+
+/// The value op that turns a source value into a destination value when each
+/// becomes the neutral one by adding its scalars.
+static std::optional<uint8_t> combine(const std::vector<double> &source,
+                                      const std::vector<double> &destination) {
+  if (source == destination)
+    return uint8_t(DELTA_VALUE_ID);
+  if (destination.empty() && source == std::vector<double>{1.0})
+    return uint8_t(DELTA_VALUE_ADD_ONE);
+  return std::nullopt;
+}
+
+static const std::vector<double> &scalarsOf(const Interpreter &interpreter,
+                                            const NeutralTensor &tensor) {
+  return interpreter.factsOf(interpreter.side().tensors[size_t(tensor.tensor)])
+      .scalars;
+}
+
+static bool makeSide(const Side &side, const char *label,
+                     std::optional<Interpreter> &interpreter,
+                     TaggedSide &tagged, std::string &error) {
+  interpreter = Interpreter::create(side, error);
+  if (interpreter && tagged.build(*interpreter, error))
+    return true;
+  error = std::string(label) + "." + error;
+  return false;
+}
+
+bool Expectations::build(const Program &program, std::string &error) {
+  if (!makeSide(program.source, "source", source, sourceTags, error))
+    return false;
+  for (const TaggedSide::Rank &rank : sourceTags.ranks())
+    sourceRanks.push_back(trainerRank(*source, rank));
+  if (!buildNeutral(error))
+    return false;
+  if (program.destination && (!makeSide(*program.destination, "destination",
+                                        destination, destinationTags, error) ||
+                              !compose(error)))
+    return false;
+  const size_t perReplica = destination ? destinationTags.ranks().size() : 1;
+  rankImages.resize(perReplica);
+  rankOps.resize(perReplica);
+  for (size_t r = 0; destination && r < perReplica; ++r)
+    imagesOfRank(r);
+  for (size_t r = 0; r < perReplica * size_t(program.replicas); ++r) {
+    if (!destination) {
+      receiverRanks.push_back(neutralTensors);
+      continue;
+    }
+    const size_t rank = r % perReplica;
+    receiverRanks.push_back(
+        trainerRank(*destination, destinationTags.ranks()[rank]));
+    for (size_t i = 0; i < receiverRanks.back().size(); ++i) {
+      receiverRanks.back()[i].tags = &rankImages[rank][i];
+      receiverRanks.back()[i].valueOps = &rankOps[rank][i];
+    }
+  }
+  return true;
+}
+
+std::vector<Expected> Expectations::trainerRank(const Interpreter &interpreter,
+                                                const TaggedSide::Rank &rank) {
+  std::vector<Expected> expected;
+  for (size_t i = 0; i < rank.params.size(); ++i) {
+    const LocalParam &local = rank.params[i];
+    const Param &param = interpreter.side().params[size_t(local.param)];
+    expected.push_back({local.names, local.chunk, param.dtype,
+                        rank.tags[i].shape, local.layer, local.expert,
+                        param.copyOf.has_value(), &rank.tags[i], nullptr});
+  }
+  return expected;
+}
+
+bool Expectations::buildNeutral(std::string &error) {
+  const std::vector<NeutralTensor> &tensors = sourceTags.tensors();
+  for (const NeutralTensor &tensor : tensors) {
+    const auto op = combine(scalarsOf(*source, tensor), {});
+    if (!op) {
+      error =
+          "\"" + tensor.name + "\" adds scalars that no value op stands for";
+      return false;
+    }
+    const Tensor &record = source->side().tensors[size_t(tensor.tensor)];
+    neutralOps.emplace_back(size_t(count(record.shape)), *op);
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const NeutralTensor &tensor = tensors[i];
+    const Tensor &record = source->side().tensors[size_t(tensor.tensor)];
+    neutralTensors.push_back({{tensor.name},
+                              0,
+                              record.dtype,
+                              record.shape,
+                              tensor.layer,
+                              tensor.expert,
+                              false,
+                              &sourceTags.tensorTags()[i],
+                              &neutralOps[i]});
+  }
+  return true;
+}
+
+bool Expectations::compose(std::string &error) {
+  image.assign(destinationTags.space().size(), kPadding);
+  imageOps.assign(image.size(), DELTA_VALUE_ID);
+  std::map<std::string, size_t> byName;
+  for (size_t i = 0; i < sourceTags.tensors().size(); ++i)
+    byName[sourceTags.tensors()[i].name] = i;
+  for (size_t i = 0; i < destinationTags.tensors().size(); ++i) {
+    const std::string &name = destinationTags.tensors()[i].name;
+    const auto found = byName.find(name);
+    if (found == byName.end() || sourceTags.tensorTags()[found->second].shape !=
+                                     destinationTags.tensorTags()[i].shape) {
+      error = "\"" + name + "\" is not the same tensor on both sides";
+      return false;
+    }
+    if (!composeTensor(found->second, i, error))
+      return false;
+  }
+  return true;
+}
+
+bool Expectations::composeTensor(size_t from, size_t to, std::string &error) {
+  const NeutralTensor &tensor = destinationTags.tensors()[to];
+  const auto op = combine(scalarsOf(*source, sourceTags.tensors()[from]),
+                          scalarsOf(*destination, tensor));
+  if (!op) {
+    error = "\"" + tensor.name + "\" adds scalars that no value op undoes";
+    return false;
+  }
+  const Array<uint64_t> &sourceOf = sourceTags.tensorTags()[from];
+  const Array<uint64_t> &tags = destinationTags.tensorTags()[to];
+  for (int64_t e = 0; e < tags.size(); ++e) {
+    uint64_t &tag = image[tags.data[e]];
+    if (tag != kPadding && tag != sourceOf.data[e]) {
+      error = "\"" + tensor.name + "\" " + elementText(tags.shape, e) +
+              " and another element stand for the same destination element";
+      return false;
+    }
+    tag = sourceOf.data[e];
+    imageOps[tags.data[e]] = *op;
+  }
+  return true;
+}
+
+void Expectations::imagesOfRank(size_t rank) {
+  for (const Array<uint64_t> &tags : destinationTags.ranks()[rank].tags) {
+    Array<uint64_t> images(tags.shape);
+    std::vector<uint8_t> ops(size_t(tags.size()));
+    for (int64_t e = 0; e < tags.size(); ++e) {
+      images.data[e] = image[tags.data[e]];
+      ops[size_t(e)] = imageOps[tags.data[e]];
+    }
+    rankImages[rank].push_back(std::move(images));
+    rankOps[rank].push_back(std::move(ops));
+  }
+}
+
+} // namespace delta::reference

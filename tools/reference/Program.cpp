@@ -1,0 +1,135 @@
+//===- Program.cpp - Print the reference program --------------------------===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// The program as JSON text, one record a line. ProgramParser.cpp reads it.
+///
+//===----------------------------------------------------------------------===//
+
+#include "tools/reference/Program.h"
+
+#include <cinttypes>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+namespace delta::reference {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const char *name(Stage stage) {
+  switch (stage) {
+  case Stage::Layers:
+    return "layers";
+  case Stage::First:
+    return "first";
+  case Stage::Last:
+    return "last";
+  }
+  return "layers";
+}
+
+Json toJson(const Geometry &geometry) {
+  return {{"tp", geometry.tp},
+          {"cp", geometry.cp},
+          {"dp", geometry.dp},
+          {"ep", geometry.ep},
+          {"etp", geometry.etp},
+          {"edp", geometry.edp},
+          {"pp", geometry.pp},
+          {"vpp", geometry.vpp},
+          {"stageLayers", geometry.stageLayers}};
+}
+
+Json toJson(const Param &param) {
+  Json record = {{"names", param.names},   {"dtype", param.dtype},
+                 {"shape", param.shape},   {"stage", name(param.stage)},
+                 {"layers", param.layers}, {"expert", param.expert}};
+  if (param.copyOf)
+    record["copyOf"] = *param.copyOf;
+  record["value"] = param.value;
+  return record;
+}
+
+/// The fields that its kind uses, as Program.h lists them.
+Json toJson(const Op &op) {
+  Json record = {{"kind", op.kind}, {"in", op.in}, {"out", op.out}};
+  if (op.kind != "reshape" && op.kind != "transpose" && op.kind != "add_scalar")
+    record["dim"] = op.dim;
+  if (op.kind == "unshard") {
+    record["axis"] = op.axis;
+    record["ways"] = op.ways;
+    record["sections"] = op.sections;
+  } else if (op.kind == "reshape") {
+    record["shape"] = op.shape;
+  } else if (op.kind == "transpose") {
+    record["permutation"] = op.permutation;
+  } else if (op.kind == "split") {
+    record["sizes"] = op.sizes;
+  } else if (op.kind == "take") {
+    record["size"] = op.size;
+    record["reason"] = op.reason;
+  } else if (op.kind == "add_scalar") {
+    record["scalar"] = op.scalar;
+  }
+  return record;
+}
+
+Json toJson(const Tensor &tensor) {
+  return {{"name", tensor.name},
+          {"dtype", tensor.dtype},
+          {"shape", tensor.shape},
+          {"value", tensor.value},
+          {"stack", tensor.stack}};
+}
+
+template <class T>
+void appendRecords(std::string &text, const char *key,
+                   const std::vector<T> &records) {
+  text += "    \"" + std::string(key) + "\": [";
+  const char *separator = "\n";
+  for (const T &record : records) {
+    text += separator;
+    text += "      " + toJson(record).dump();
+    separator = ",\n";
+  }
+  text += records.empty() ? "]" : "\n    ]";
+}
+
+void appendSide(std::string &text, const char *key, const Side &side) {
+  text += "  \"" + std::string(key) + "\": {\n";
+  text += "    \"geometry\": " + toJson(side.geometry).dump() + ",\n";
+  text += "    \"numLayers\": " + std::to_string(side.numLayers) + ",\n";
+  text += "    \"numExperts\": " + std::to_string(side.numExperts) + ",\n";
+  appendRecords(text, "params", side.params);
+  text += ",\n";
+  appendRecords(text, "ops", side.ops);
+  text += ",\n";
+  appendRecords(text, "tensors", side.tensors);
+  text += "\n  }";
+}
+
+} // namespace
+
+std::string print(const Program &program) {
+  char fingerprint[33];
+  std::snprintf(fingerprint, sizeof(fingerprint), "%016" PRIx64 "%016" PRIx64,
+                program.fingerprint[0], program.fingerprint[1]);
+  std::string text = "{\n";
+  text += "  \"model\": " + Json(program.model).dump() + ",\n";
+  text += "  \"fingerprint\": \"" + std::string(fingerprint) + "\",\n";
+  text += "  \"replicas\": " + std::to_string(program.replicas) + ",\n";
+  appendSide(text, "source", program.source);
+  if (program.destination) {
+    text += ",\n";
+    appendSide(text, "destination", *program.destination);
+  }
+  text += "\n}\n";
+  return text;
+}
+
+} // namespace delta::reference

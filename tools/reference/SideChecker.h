@@ -1,0 +1,60 @@
+//===- SideChecker.h - Do the records of a side fit? ------------*- C++ -*-===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// Checks one side of a reference program and notes what every value is, so
+/// that execution needs no checks.
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef DELTA_TOOLS_REFERENCE_SIDECHECKER_H
+#define DELTA_TOOLS_REFERENCE_SIDECHECKER_H
+
+#include "tools/reference/Interpreter.h"
+
+namespace delta::reference {
+
+/// Fills the facts of an interpreter's values and splits. Every `check`
+/// function returns false after setting the error.
+class SideChecker {
+public:
+  SideChecker(Interpreter &interpreter, std::string &error)
+      : side(interpreter.checked), values(interpreter.values),
+        splits(interpreter.splits), error(error) {}
+
+  bool check();
+
+private:
+  bool checkGeometry();
+  bool checkParam(size_t index);
+  bool checkCopy(size_t index);
+  bool checkOp(size_t index);
+  bool checkTensor(size_t index);
+
+  /// Facts of the results of an op, one for each; false after an error.
+  bool results(const Op &op, const std::vector<ValueFacts *> &in,
+               std::vector<ValueFacts> &out);
+  bool unshard(const Op &op, ValueFacts &in);
+  bool checkSizes(const Op &op, const std::vector<int64_t> &sizes,
+                  const ValueFacts &in);
+  bool checkAlike(const Op &op, const std::vector<ValueFacts *> &in);
+
+  bool fail(const std::string &message) {
+    error = where + ": " + message;
+    return false;
+  }
+
+  const Side &side;
+  std::map<int64_t, ValueFacts> &values;
+  std::vector<Split> &splits;
+  std::string &error;
+  std::string where; ///< the record under check
+};
+
+} // namespace delta::reference
+
+#endif // DELTA_TOOLS_REFERENCE_SIDECHECKER_H
