@@ -1,4 +1,4 @@
-# ===- lit.cfg.py - How the text tests run ---------------------------------=== #
+# ===- lit.cfg.py - How the text tests run --------------------------------=== #
 #
 # Part of the delta project, under the Apache License v2.0 with LLVM
 # Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
