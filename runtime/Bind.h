@@ -1,0 +1,34 @@
+//===- Bind.h - Pointers to the parameters of a rank ------------*- C++ -*-===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// Binding: each parameter that the plan expects of a rank is found by chunk
+/// and name, and checked once. Data needs the alignment of its elements, no
+/// more: the kernels read unaligned words where they read wide.
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef DELTA_RUNTIME_BIND_H
+#define DELTA_RUNTIME_BIND_H
+
+#include "runtime/Side.h"
+#include "runtime/Status.h"
+
+namespace delta::runtime {
+
+/// Finds the data of `required`, the parameters of `rank`, among `bound`. Fails
+/// with DELTA_BIND_MISMATCH when one is missing, bound twice (also by two of
+/// its alternative names), of wrong dtype, shape or layout, null or misaligned,
+/// when two overlap, or when something else is bound.
+Status bindParams(const Side &side, uint32_t rank,
+                  const std::vector<Param> &required,
+                  const delta_param_t *bound, uint32_t numBound,
+                  std::vector<void *> &outData);
+
+} // namespace delta::runtime
+
+#endif // DELTA_RUNTIME_BIND_H

@@ -1,0 +1,182 @@
+//===- CheckTables.cpp - Does a plan fit this run time? -------------------===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/device/IndexFunctions.h"
+#include "runtime/Expand.h"
+
+using namespace delta::runtime;
+namespace device = delta::device;
+
+#define REQUIRE(condition, ...)                                                \
+  if (!(condition))                                                            \
+  return Status::error(DELTA_INTERNAL, "plan tables: " __VA_ARGS__)
+
+static Status checkClass(const delta_tables_t &tables, const delta_side_t &side,
+                         uint32_t index) {
+  const delta_class_t &type = side.classes[index];
+  REQUIRE(elementSize(type.dtype) != 0, "class %u: dtype %u", index,
+          type.dtype);
+  REQUIRE(type.rank <= DELTA_MAX_RANK, "class %u: rank %u", index, type.rank);
+  REQUIRE(type.num_names > 0 && type.first_name < side.num_names &&
+              type.num_names <= side.num_names - type.first_name,
+          "class %u: names", index);
+  REQUIRE(type.layer_kind == DELTA_NONE ||
+              type.layer_kind < tables.num_layer_kinds,
+          "class %u: layer kind %u", index, type.layer_kind);
+  REQUIRE(type.layer_kind != DELTA_NONE || type.stage < side.pp,
+          "class %u: stage %u of %u", index, type.stage, side.pp);
+  REQUIRE(type.num_experts <= side.num_experts, "class %u: %u experts of %u",
+          index, type.num_experts, side.num_experts);
+  uint32_t axisSize = type.axis == DELTA_AXIS_TP    ? side.tp
+                      : type.axis == DELTA_AXIS_ETP ? side.etp
+                                                    : 1;
+  REQUIRE(type.ways > 0 && axisSize % type.ways == 0,
+          "class %u: %u ways of %u ranks", index, type.ways, axisSize);
+  REQUIRE(type.copy_of == DELTA_NONE || type.copy_of < side.num_classes,
+          "class %u: copy of class %u", index, type.copy_of);
+  return {};
+}
+
+static Status checkSide(const delta_tables_t &tables, const delta_side_t &side,
+                        const char *name) {
+  REQUIRE(side.tp && side.cp && side.dp && side.ep && side.etp && side.edp &&
+              side.pp,
+          "%s: a size is 0", name);
+  uint64_t perStage = uint64_t(side.tp) * side.cp * side.dp;
+  REQUIRE(perStage == uint64_t(side.etp) * side.ep * side.edp,
+          "%s: tp*cp*dp is not etp*ep*edp", name);
+  REQUIRE(side.ranks_per_replica == perStage * side.pp,
+          "%s: %u ranks a replica", name, side.ranks_per_replica);
+  for (uint32_t i = 0; i < side.num_layers; ++i)
+    REQUIRE(side.layers[i].stage < side.pp, "%s: layer %u on stage %u", name, i,
+            side.layers[i].stage);
+  for (uint32_t i = 0; i < side.num_experts; ++i)
+    REQUIRE(side.experts[i].ep < side.ep, "%s: expert %u on ep %u", name, i,
+            side.experts[i].ep);
+  for (uint32_t i = 0; i < tables.num_layer_ids; ++i)
+    REQUIRE(tables.layer_ids[i] < side.num_layers, "%s: layer %u of %u", name,
+            tables.layer_ids[i], side.num_layers);
+  for (uint32_t i = 0; i < side.num_classes; ++i)
+    if (Status status = checkClass(tables, side, i); status.failed())
+      return status;
+  return {};
+}
+
+static Status checkImage(const delta_box_t &box, uint32_t index,
+                         const delta_class_t &from, const delta_side_t &side,
+                         const delta_image_t &image,
+                         delta_value_op_t required) {
+  REQUIRE(image.class_index < side.num_classes, "box %u: image of class %u",
+          index, image.class_index);
+  const delta_class_t &to = side.classes[image.class_index];
+  REQUIRE(to.dtype == from.dtype, "box %u: an image has another dtype", index);
+  REQUIRE(image.value_op <= DELTA_VALUE_ADD_ONE &&
+              (from.dtype != DELTA_INT64 || image.value_op == DELTA_VALUE_ID),
+          "box %u: value op %u", index, image.value_op);
+  // The sender applies the op once, so all destinations must want the same.
+  REQUIRE(image.value_op == required, "box %u: images differ in value op",
+          index);
+  REQUIRE(image.way_begin < image.way_end && image.way_end <= to.ways,
+          "box %u: ways [%u, %u) of %u", index, image.way_begin, image.way_end,
+          to.ways);
+  REQUIRE(to.num_experts == 0 || from.num_experts != 0,
+          "box %u: image with experts of a class without", index);
+  // An image that could fall outside its parameter would write anywhere.
+  int64_t last = image.offset;
+  for (uint32_t loop = 0; loop < box.num_loops; ++loop) {
+    REQUIRE(image.stride[loop] >= 0, "box %u: negative stride", index);
+    last += (box.extent[loop] - 1) * image.stride[loop];
+  }
+  int64_t limit = to.expert_stride ? to.expert_stride : numElements(to);
+  REQUIRE(image.offset >= 0 && last < limit, "box %u: image leaves class %u",
+          index, image.class_index);
+  return {};
+}
+
+/// Every instance of a box has a place in the neutral layout.
+static Status checkNeutralLayers(const delta_tables_t &tables, uint32_t index) {
+  const delta_box_t &box = tables.boxes[index];
+  const delta_class_t &from = tables.source.classes[box.source_class];
+  uint32_t hfClass = tables.images[box.hf_image].class_index;
+  const delta_class_t &to = tables.hf.classes[hfClass];
+  if (to.layer_kind == DELTA_NONE || to.layer_kind == from.layer_kind)
+    return {};
+  REQUIRE(from.layer_kind != DELTA_NONE, "box %u: has no layer", index);
+  Side hf(tables, DELTA_HF);
+  const delta_layer_kind_t &kind = tables.layer_kinds[from.layer_kind];
+  for (uint32_t i = kind.first; i < kind.first + kind.count; ++i)
+    REQUIRE(hf.stageOf(to, tables.layer_ids[i]) != DELTA_NONE,
+            "box %u: layer %u has no neutral place", index,
+            tables.layer_ids[i]);
+  return {};
+}
+
+static Status checkBox(const delta_tables_t &tables, uint32_t index) {
+  const delta_box_t &box = tables.boxes[index];
+  REQUIRE(box.source_class < tables.source.num_classes, "box %u: class %u",
+          index, box.source_class);
+  const delta_class_t &from = tables.source.classes[box.source_class];
+  REQUIRE(box.source_way < from.ways, "box %u: way %u of %u", index,
+          box.source_way, from.ways);
+  REQUIRE(box.num_loops > 0 && box.num_loops <= DELTA_MAX_LOOPS,
+          "box %u: %u loops", index, box.num_loops);
+  int64_t last = box.source_offset;
+  for (uint32_t loop = 0; loop < box.num_loops; ++loop) {
+    REQUIRE(box.extent[loop] > 0, "box %u: empty loop", index);
+    REQUIRE(box.source_stride[loop] >= 0, "box %u: negative stride", index);
+    last += (box.extent[loop] - 1) * box.source_stride[loop];
+  }
+  int64_t limit = from.expert_stride ? from.expert_stride : numElements(from);
+  REQUIRE(box.source_offset >= 0 && last < limit, "box %u: leaves its class",
+          index);
+  REQUIRE(box.source_stride[box.num_loops - 1] == 1,
+          "box %u: run is not contiguous", index);
+  REQUIRE(box.tile_runs > 0 && box.tile_columns > 0 &&
+              uint64_t(box.tile_runs) * box.tile_columns <= DELTA_MAX_TILE,
+          "box %u: tile of %u x %u", index, box.tile_runs, box.tile_columns);
+  int64_t bands = (device::numRuns(box) + box.tile_runs - 1) / box.tile_runs;
+  int64_t across =
+      (device::numColumns(box) + box.tile_columns - 1) / box.tile_columns;
+  REQUIRE(box.num_tiles == bands * across, "box %u: %lld tiles", index,
+          static_cast<long long>(box.num_tiles));
+  REQUIRE(box.first_image <= tables.num_images &&
+              box.num_images <= tables.num_images - box.first_image &&
+              box.num_images > 0 && box.hf_image < tables.num_images,
+          "box %u: images", index);
+  const delta_side_t &side =
+      tables.destination_is_hf ? tables.hf : tables.destination;
+  const delta_image_t *images = tables.images + box.first_image;
+  for (uint32_t i = 0; i < box.num_images; ++i)
+    if (Status status =
+            checkImage(box, index, from, side, images[i], images[0].value_op);
+        status.failed())
+      return status;
+  const delta_image_t &hf = tables.images[box.hf_image];
+  Status status = checkImage(box, index, from, tables.hf, hf, hf.value_op);
+  return status.failed() ? status : checkNeutralLayers(tables, index);
+}
+
+Status delta::runtime::checkTables(const delta_tables_t &tables) {
+  REQUIRE(tables.size == sizeof(delta_tables_t), "size %u, this is %zu",
+          tables.size, sizeof(delta_tables_t));
+  REQUIRE(tables.abi_version == DELTA_ABI_VERSION, "ABI version %u, this is %u",
+          tables.abi_version, DELTA_ABI_VERSION);
+  Status status = checkSide(tables, tables.source, "source");
+  if (!status.failed())
+    status = checkSide(tables, tables.hf, "neutral side");
+  if (!status.failed() && !tables.destination_is_hf)
+    status = checkSide(tables, tables.destination, "destination");
+  for (uint32_t i = 0; i < tables.num_boxes && !status.failed(); ++i) {
+    const delta_box_t *box = tables.boxes + i;
+    auto key = [](const delta_box_t &b) {
+      return uint64_t(b.source_class) << 32 | b.source_way;
+    };
+    REQUIRE(i == 0 || key(box[-1]) <= key(*box), "box %u: out of order", i);
+    status = checkBox(tables, i);
+  }
+  return status;
+}

@@ -1,0 +1,105 @@
+//===- Commit.cpp - Writing, or comparing, what is staged -----------------===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "codegen/device/IndexFunctions.h"
+#include "runtime/Receiver.h"
+
+#include <cstring>
+
+using namespace delta::runtime;
+
+/// Staged tiles that a thread writes at a time.
+static constexpr int64_t WriteGrain = 16;
+
+/// Everything was checked and allocated when it was staged; what is left is
+/// one pass over the tiles, no two of which write the same element.
+Status Receiver::commit() {
+  Status status = requireAll("commit");
+  if (status.failed() || numStaged == 0)
+    return status;
+  if (staged.isSeed())
+    landing.zeroPadding();
+  pool.run(int64_t(tiles.size()), WriteGrain,
+           [&](int64_t begin, int64_t end, uint32_t) {
+             for (int64_t i = begin; i < end; ++i) {
+               const StagedTile &tile = tiles[size_t(i)];
+               const LandingRow &row = *tile.row;
+               for (size_t j = row.firstImage; j < row.endImage; ++j) {
+                 const LandingImage &image = landing.getImages()[j];
+                 row.kernels->scatter(row.box, tile.boxTile, image.image,
+                                      tile.offsets, tile.values, tile.count,
+                                      image.data);
+               }
+             }
+           });
+  version = staged.version;
+  discard();
+  return {};
+}
+
+static unsigned long long bitsOf(const uint8_t *bytes, uint32_t size) {
+  uint64_t bits = 0;
+  memcpy(&bits, bytes, size);
+  return bits;
+}
+
+/// Names the parameter and the element, with the bits sent and found.
+Status Receiver::describe(const StagedTile &tile, const LandingImage &image,
+                          uint32_t index) const {
+  const LandingRow &row = *tile.row;
+  uint32_t size = row.kernels->element_size;
+  uint32_t offset = tile.offsets ? tile.offsets[index] : index;
+  int64_t element =
+      device::elementAt(*row.box, device::tileOf(*row.box, tile.boxTile),
+                        offset, device::Layout::image(*image.image));
+  return Status::error(
+      DELTA_CORRUPT,
+      "rank %u: \"%s\": compare: element %lld is 0x%0*llx, sent was 0x%0*llx",
+      landing.getRank(), landing.paramName(image.param).c_str(),
+      static_cast<long long>(image.expertOffset + element), int(size * 2),
+      bitsOf(image.data + element * size, size), int(size * 2),
+      bitsOf(tile.values + uint64_t(index) * size, size));
+}
+
+Status Receiver::compare(uint64_t &outMismatches, Status &outFirst) {
+  outMismatches = 0;
+  Status status = requireAll("compare");
+  if (status.failed())
+    return status;
+  if (version == 0)
+    return Status::error(DELTA_NOT_SEEDED,
+                         "rank %u: compare: before the first full sync",
+                         landing.getRank());
+  std::atomic<uint64_t> total{0};
+  std::mutex mutex;
+  int64_t firstTile = int64_t(tiles.size());
+  pool.run(int64_t(tiles.size()), WriteGrain,
+           [&](int64_t begin, int64_t end, uint32_t) {
+             for (int64_t i = begin; i < end; ++i) {
+               const StagedTile &tile = tiles[size_t(i)];
+               const LandingRow &row = *tile.row;
+               for (size_t j = row.firstImage; j < row.endImage; ++j) {
+                 const LandingImage &image = landing.getImages()[j];
+                 uint32_t first = 0;
+                 uint32_t count = row.kernels->compare(
+                     row.box, tile.boxTile, image.image, tile.offsets,
+                     tile.values, tile.count, image.data, &first);
+                 if (!count)
+                   continue;
+                 total += count;
+                 std::lock_guard<std::mutex> lock(mutex);
+                 if (i < firstTile) {
+                   firstTile = i;
+                   outFirst = describe(tile, image, first);
+                 }
+               }
+             }
+           });
+  outMismatches = total;
+  discard();
+  return {};
+}

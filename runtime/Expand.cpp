@@ -1,0 +1,205 @@
+//===- Expand.cpp - From tables to the rows of a source rank --------------===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/Expand.h"
+
+#include <algorithm>
+#include <tuple>
+
+using namespace delta::runtime;
+
+/// Number of the ranks that hold the same shard, and which of them this is.
+struct Expander::Share {
+  uint32_t replica;
+  uint32_t numReplicas;
+};
+
+const Row &Expansion::rowOf(int64_t tile) const {
+  auto after = std::upper_bound(
+      rows.begin(), rows.end(), tile,
+      [](int64_t wanted, const Row &row) { return wanted < row.firstTile; });
+  return *std::prev(after);
+}
+
+Expander::Expander(const delta_tables_t &tables)
+    : tables(tables), source(tables, DELTA_SOURCE),
+      destination(tables, DELTA_DESTINATION) {}
+
+/// Ranks of a stage that agree in the way, and in ep where there are experts,
+/// hold the same shard of every layer.
+Expander::Share Expander::shareOf(const delta_class_t &type,
+                                  uint32_t rank) const {
+  Coordinates mine = source.coordinates(rank);
+  uint32_t way = source.wayOf(type, mine);
+  uint32_t firstRank = mine.pp * source.getRanksPerStage();
+  Share share = {0, 0};
+  for (uint32_t i = 0; i < source.getRanksPerStage(); ++i) {
+    Coordinates at = source.coordinates(firstRank + i);
+    if (type.num_experts != 0 && at.ep != mine.ep)
+      continue;
+    if (source.wayOf(type, at) != way)
+      continue;
+    if (firstRank + i < rank)
+      ++share.replica;
+    ++share.numReplicas;
+  }
+  return share;
+}
+
+void Expander::addRanks(const delta_image_t &image, uint32_t stage, uint32_t ep,
+                        std::vector<uint32_t> &ranks) const {
+  const delta_class_t &type = destination.getClass(image.class_index);
+  uint32_t perStage = destination.getRanksPerStage();
+  for (uint32_t i = 0; i < perStage; ++i) {
+    uint32_t rank = stage * perStage + i;
+    Coordinates at = destination.coordinates(rank);
+    uint32_t way = destination.wayOf(type, at);
+    if (way < image.way_begin || way >= image.way_end)
+      continue;
+    if (type.num_experts != 0 && at.ep != ep)
+      continue;
+    for (uint32_t replica = 0; replica < destination.getNumReplicas();
+         ++replica)
+      ranks.push_back(replica * destination.getRanksPerReplica() + rank);
+  }
+}
+
+/// The ranks that hold an instance of a box. They depend on the layer only
+/// through the stage of each image, and on the expert through its ep, so few
+/// different keys occur.
+uint32_t Expander::setOf(uint32_t boxIndex, uint32_t layer, uint32_t expert) {
+  const delta_box_t &box = tables.boxes[boxIndex];
+  const delta_image_t *images = tables.images + box.first_image;
+  key.assign(1, boxIndex);
+  for (uint32_t i = 0; i < box.num_images; ++i) {
+    const delta_class_t &type = destination.getClass(images[i].class_index);
+    key.push_back(destination.stageOf(type, layer));
+    key.push_back(
+        type.num_experts == 0 ? 0 : destination.getTable().experts[expert].ep);
+  }
+  if (key == lastKey)
+    return lastSet;
+  auto [entry, isNew] = setOfKey.try_emplace(key, 0);
+  if (isNew) {
+    std::vector<uint32_t> ranks;
+    for (uint32_t i = 0; i < box.num_images; ++i)
+      if (key[1 + 2 * i] != DELTA_NONE)
+        addRanks(images[i], key[1 + 2 * i], key[2 + 2 * i], ranks);
+    std::sort(ranks.begin(), ranks.end());
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+    auto [known, added] = setOfRanks.try_emplace(ranks, uint32_t(sets.size()));
+    if (added)
+      sets.push_back(ranks);
+    entry->second = known->second;
+  }
+  lastKey = key;
+  lastSet = entry->second;
+  return lastSet;
+}
+
+void Expander::addRows(Expansion &out, uint32_t classIndex) {
+  const delta_class_t &type = source.getClass(classIndex);
+  Coordinates at = source.coordinates(out.rank);
+  std::pair<uint32_t, uint32_t> wanted(classIndex, source.wayOf(type, at));
+  auto boxKey = [](const delta_box_t &box) {
+    return std::pair<uint32_t, uint32_t>(box.source_class, box.source_way);
+  };
+  const delta_box_t *end = tables.boxes + tables.num_boxes;
+  const delta_box_t *box =
+      std::lower_bound(tables.boxes, end, wanted,
+                       [&](const delta_box_t &candidate, const auto &value) {
+                         return boxKey(candidate) < value;
+                       });
+  if (box == end || boxKey(*box) != wanted)
+    return;
+  Share share = shareOf(type, out.rank);
+  std::vector<uint32_t> layers = source.layersOf(type, at.pp);
+  std::vector<uint32_t> experts = source.expertsOf(type, at.ep);
+  for (; box != end && boxKey(*box) == wanted; ++box) {
+    int64_t begin = box->num_tiles * share.replica / share.numReplicas;
+    int64_t finish = box->num_tiles * (share.replica + 1) / share.numReplicas;
+    if (begin == finish)
+      continue;
+    uint32_t boxIndex = uint32_t(box - tables.boxes);
+    for (uint32_t layer : layers)
+      for (uint32_t expert : experts) {
+        uint32_t set = setOf(boxIndex, layer, expert);
+        if (sets[set].empty())
+          continue;
+        out.rows.push_back({boxIndex, layer, expert,
+                            source.find(out.params, classIndex, layer, expert),
+                            set, source.expertOffset(type, expert), begin,
+                            finish,
+                            /*firstTile=*/0});
+      }
+  }
+}
+
+/// Numbers the sets of this rank in their order, sorts, and sums tiles.
+void Expander::sortRows(Expansion &out) const {
+  for (const Row &row : out.rows)
+    out.sets.push_back(sets[row.set]);
+  std::sort(out.sets.begin(), out.sets.end());
+  out.sets.erase(std::unique(out.sets.begin(), out.sets.end()), out.sets.end());
+  std::vector<uint32_t> numberOf(sets.size(), DELTA_NONE);
+  for (Row &row : out.rows) {
+    uint32_t &number = numberOf[row.set];
+    if (number == DELTA_NONE)
+      number = uint32_t(
+          std::lower_bound(out.sets.begin(), out.sets.end(), sets[row.set]) -
+          out.sets.begin());
+    row.set = number;
+  }
+  auto order = [&](const Row &row) {
+    uint32_t classIndex = tables.boxes[row.box].source_class;
+    uint32_t size = elementSize(source.getClass(classIndex).dtype);
+    // Boxes are sorted by class, so the box says the class too.
+    return std::make_tuple(row.set, 8 - size, row.box, row.layer, row.expert);
+  };
+  std::sort(out.rows.begin(), out.rows.end(),
+            [&](const Row &a, const Row &b) { return order(a) < order(b); });
+  for (Row &row : out.rows) {
+    row.firstTile = out.numTiles;
+    out.numTiles += row.numTiles();
+  }
+}
+
+Expansion Expander::expand(uint32_t sourceRank) {
+  Expansion out;
+  out.rank = sourceRank;
+  out.params = source.params(sourceRank);
+  for (uint32_t i = 0; i < source.getTable().num_classes; ++i)
+    if (source.getClass(i).copy_of == DELTA_NONE)
+      addRows(out, i);
+  sortRows(out);
+  return out;
+}
+
+std::vector<ImagePlace>
+Expander::imagesOn(const Row &row, uint32_t destinationRank,
+                   const std::vector<Param> &params) const {
+  const delta_box_t &box = tables.boxes[row.box];
+  Coordinates at = destination.coordinates(destinationRank);
+  std::vector<ImagePlace> places;
+  for (uint32_t i = 0; i < box.num_images; ++i) {
+    uint32_t index = box.first_image + i;
+    const delta_image_t &image = tables.images[index];
+    const delta_class_t &type = destination.getClass(image.class_index);
+    uint32_t way = destination.wayOf(type, at);
+    if (destination.stageOf(type, row.layer) != at.pp ||
+        way < image.way_begin || way >= image.way_end)
+      continue;
+    if (type.num_experts != 0 &&
+        destination.getTable().experts[row.expert].ep != at.ep)
+      continue;
+    uint32_t param =
+        destination.find(params, image.class_index, row.layer, row.expert);
+    places.push_back(
+        {index, param, destination.expertOffset(type, row.expert)});
+  }
+  return places;
+}

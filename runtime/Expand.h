@@ -1,0 +1,116 @@
+//===- Expand.h - From tables to the rows of a source rank ------*- C++ -*-===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// A plan holds no data per tile. A source rank expands its boxes into rows,
+/// one for each instance of a box, and the receivers expand the same rows for
+/// every rank that sends to them. Rows are sorted by
+///
+///   (destination set, element size descending, class, box, layer, expert)
+///
+/// so that what goes to one set of ranks lies together, and a tile is found by
+/// prefix sums.
+///
+/// Worked rows. Box 4 has 2 tiles and is held whole by 2 replicas, which take
+/// one tile each; rank 1 is the second of them:
+///
+///   class box layer  set     tiles   first tile
+///   3     4   7      {0, 1}  [1, 2)  10
+///   3     4   8      {0, 1}  [1, 2)  11
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef DELTA_RUNTIME_EXPAND_H
+#define DELTA_RUNTIME_EXPAND_H
+
+#include "runtime/Side.h"
+#include "runtime/Status.h"
+
+#include <map>
+
+namespace delta::runtime {
+
+/// One instance of a box on a source rank, and the part of its tiles that this
+/// rank owns.
+struct Row {
+  uint32_t box;
+  uint32_t layer;
+  uint32_t expert;
+  uint32_t param;       ///< position in the parameters of the rank
+  uint32_t set;         ///< position in Expansion::sets
+  int64_t expertOffset; ///< where the expert's slice begins in the parameter
+  int64_t tileBegin;    ///< tiles [tileBegin, tileEnd) of the box
+  int64_t tileEnd;
+  int64_t firstTile; ///< tiles of the rows before this one
+
+  int64_t numTiles() const { return tileEnd - tileBegin; }
+};
+
+/// All that a source rank sends.
+struct Expansion {
+  uint32_t rank = 0;
+  std::vector<Param> params;
+  /// Sets of destination ranks, ascending, in lexicographic order.
+  std::vector<std::vector<uint32_t>> sets;
+  std::vector<Row> rows;
+  int64_t numTiles = 0;
+
+  /// The row that holds a tile of this rank.
+  const Row &rowOf(int64_t tile) const;
+};
+
+/// A place of a box's elements on one destination rank.
+struct ImagePlace {
+  uint32_t image;       ///< row of delta_tables.images
+  uint32_t param;       ///< position in the parameters of the rank
+  int64_t expertOffset; ///< where the expert's slice begins in the parameter
+};
+
+/// Expands ranks; keeps the destination sets that it has met. Borrows the
+/// tables. Not for use by two threads at once.
+class Expander {
+public:
+  explicit Expander(const delta_tables_t &tables);
+
+  const delta_tables_t &getTables() const { return tables; }
+  const Side &getSource() const { return source; }
+  const Side &getDestination() const { return destination; }
+
+  /// The rows of a source rank, the same on every machine.
+  Expansion expand(uint32_t sourceRank);
+
+  /// The images of a row that live on a destination rank with `params`.
+  std::vector<ImagePlace> imagesOn(const Row &row, uint32_t destinationRank,
+                                   const std::vector<Param> &params) const;
+
+private:
+  struct Share;
+  Share shareOf(const delta_class_t &type, uint32_t rank) const;
+  uint32_t setOf(uint32_t box, uint32_t layer, uint32_t expert);
+  void addRanks(const delta_image_t &image, uint32_t stage, uint32_t ep,
+                std::vector<uint32_t> &ranks) const;
+  void addRows(Expansion &out, uint32_t classIndex);
+  void sortRows(Expansion &out) const;
+
+  const delta_tables_t &tables;
+  Side source;
+  Side destination;
+  /// (box, stage and ep of each image) to a set.
+  std::map<std::vector<uint32_t>, uint32_t> setOfKey;
+  std::map<std::vector<uint32_t>, uint32_t> setOfRanks;
+  std::vector<std::vector<uint32_t>> sets;
+  std::vector<uint32_t> key, lastKey;
+  uint32_t lastSet = 0;
+};
+
+/// Checks what expansion and kernels rely on: sizes, ranges, order, tile
+/// sizes. A failure means that plan and run time do not fit each other.
+Status checkTables(const delta_tables_t &tables);
+
+} // namespace delta::runtime
+
+#endif // DELTA_RUNTIME_EXPAND_H

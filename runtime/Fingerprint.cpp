@@ -1,0 +1,142 @@
+//===- Fingerprint.cpp - Position-bound sums of rows ----------------------===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/Fingerprint.h"
+
+#include "codegen/device/IndexFunctions.h"
+#include "runtime/Receiver.h"
+#include "runtime/Sender.h"
+
+#include <algorithm>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+using namespace delta::runtime;
+
+/// Tiles of one term that a thread sums at a time.
+static constexpr int64_t SumGrain = 16;
+
+delta_position_t delta::runtime::positionOf(const delta_tables_t &tables,
+                                            const Side &hf,
+                                            const delta_box_t &box,
+                                            uint32_t layer, uint32_t expert,
+                                            uint64_t key) {
+  const delta_image_t &image = tables.images[box.hf_image];
+  const delta_class_t &type = hf.getClass(image.class_index);
+  Param param = {
+      image.class_index, type.layer_kind == DELTA_NONE ? DELTA_NONE : layer,
+      type.num_experts == 0 || type.expert_stride ? DELTA_NONE : expert};
+  std::string name = hf.name(param);
+  delta_position_t position;
+  position.offset = image.offset + hf.expertOffset(type, expert);
+  position.stride = image.stride;
+  position.num_columns = type.rank ? type.shape[type.rank - 1] : 1;
+  position.row_key = XXH3_64bits_withSeed(name.data(), name.size(), key);
+  position.column_key = device::mix(position.row_key + 1);
+  return position;
+}
+
+std::vector<uint64_t>
+delta::runtime::sumFingerprints(Pool &pool,
+                                const std::vector<FingerprintTerm> &terms) {
+  struct Piece {
+    size_t term;
+    int64_t begin, end;
+  };
+  std::vector<Piece> pieces;
+  for (size_t i = 0; i < terms.size(); ++i)
+    for (int64_t at = terms[i].tileBegin; at < terms[i].tileEnd; at += SumGrain)
+      pieces.push_back({i, at, std::min(at + SumGrain, terms[i].tileEnd)});
+  std::vector<std::atomic<uint64_t>> sums(terms.size());
+  pool.run(int64_t(pieces.size()), /*grain=*/1,
+           [&](int64_t begin, int64_t, uint32_t) {
+             const Piece &piece = pieces[size_t(begin)];
+             const FingerprintTerm &term = terms[piece.term];
+             uint64_t sum = 0;
+             for (int64_t tile = piece.begin; tile < piece.end; ++tile)
+               sum += term.kernels->fingerprint(term.box, tile, term.image,
+                                                term.data, term.op,
+                                                &term.position);
+             sums[piece.term] += sum;
+           });
+  return std::vector<uint64_t>(sums.begin(), sums.end());
+}
+
+/// Copies `sums` out, or only counts them when `out` is null.
+static Status giveSums(uint32_t rank, const std::vector<uint64_t> &sums,
+                       uint64_t *out, uint64_t capacity) {
+  if (capacity < sums.size())
+    return Status::error(
+        DELTA_INVALID_ARGUMENT, "rank %u: fingerprints: room for %llu of %zu",
+        rank, static_cast<unsigned long long>(capacity), sums.size());
+  std::copy(sums.begin(), sums.end(), out);
+  return {};
+}
+
+Status Sender::fingerprints(uint32_t destinationRank, uint64_t key,
+                            uint64_t *out, uint64_t capacity,
+                            uint64_t &outCount) {
+  Side hf(tables, DELTA_HF);
+  const Expansion &expansion = shard.getExpansion();
+  std::vector<FingerprintTerm> terms;
+  for (size_t i = 0; i < expansion.rows.size(); ++i) {
+    const Row &row = expansion.rows[i];
+    const std::vector<uint32_t> &set = expansion.sets[row.set];
+    if (!std::binary_search(set.begin(), set.end(), destinationRank))
+      continue;
+    const ShardRow &bound = shard.getRows()[i];
+    terms.push_back(
+        {bound.box, bound.kernels, /*image=*/nullptr, bound.source, bound.op,
+         row.tileBegin, row.tileEnd,
+         positionOf(tables, hf, *bound.box, row.layer, row.expert, key)});
+  }
+  outCount = terms.size();
+  if (!out)
+    return {};
+  return giveSums(rank(), sumFingerprints(pool, terms), out, capacity);
+}
+
+/// A row with several images on this rank gets one sum: that of its first
+/// image, or of one that differs from it.
+Status Receiver::fingerprints(uint32_t sourceRank, uint64_t key, uint64_t *out,
+                              uint64_t capacity, uint64_t &outCount) {
+  outCount = 0;
+  uint32_t index = landing.findSource(sourceRank);
+  if (index == DELTA_NONE)
+    return {};
+  Side hf(tables, DELTA_HF);
+  std::vector<FingerprintTerm> terms;
+  std::vector<size_t> firstTerm;
+  const LandingSource &source = landing.getSources()[index];
+  size_t firstRow = landing.getSections()[source.firstSection].firstRow;
+  size_t endRow = landing.getSections()[source.endSection - 1].endRow;
+  for (size_t i = firstRow; i < endRow; ++i) {
+    const LandingRow &row = landing.getRows()[i];
+    firstTerm.push_back(terms.size());
+    for (size_t j = row.firstImage; j < row.endImage; ++j) {
+      const LandingImage &image = landing.getImages()[j];
+      terms.push_back(
+          {row.box, row.kernels, image.image, image.data, DELTA_VALUE_ID,
+           row.tileBegin, row.tileEnd,
+           positionOf(tables, hf, *row.box, row.layer, row.expert, key)});
+    }
+  }
+  outCount = firstTerm.size();
+  if (!out)
+    return {};
+  std::vector<uint64_t> sums = sumFingerprints(pool, terms), merged;
+  firstTerm.push_back(terms.size());
+  for (size_t i = 0; i + 1 < firstTerm.size(); ++i) {
+    uint64_t sum = sums[firstTerm[i]];
+    for (size_t j = firstTerm[i] + 1; j < firstTerm[i + 1]; ++j)
+      if (sums[j] != sums[firstTerm[i]])
+        sum = sums[j];
+    merged.push_back(sum);
+  }
+  return giveSums(landing.getRank(), merged, out, capacity);
+}

@@ -1,0 +1,140 @@
+//===- Landing.cpp - Where messages of each source land -------------------===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/Landing.h"
+
+#include "codegen/device/IndexFunctions.h"
+#include "runtime/Bind.h"
+#include "runtime/Shard.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace delta::runtime;
+
+Status Landing::create(const delta_tables_t &tables,
+                       const delta_kernels_t &kernels, uint32_t rank,
+                       const delta_param_t *params, uint32_t numParams,
+                       Landing &out) {
+  Expander expander(tables);
+  const Side &side = expander.getDestination();
+  if (rank >= side.getNumRanks())
+    return Status::error(DELTA_INVALID_ARGUMENT,
+                         "rank %u: bind: there are %u destination ranks", rank,
+                         side.getNumRanks());
+  out.rank = rank;
+  out.params = side.params(rank);
+  Status status =
+      bindParams(side, rank, out.params, params, numParams, out.data);
+  if (status.failed())
+    return status;
+  for (const Param &param : out.params) {
+    out.names.push_back(side.name(param));
+    delta_dtype_t dtype = side.getClass(param.classIndex).dtype;
+    if (!kernelsOf(kernels, dtype))
+      return Status::error(DELTA_INTERNAL, "rank %u: bind: no kernels for %s",
+                           rank, dtypeName(dtype).c_str());
+  }
+  out.numCovered.assign(out.params.size(), 0);
+  for (uint32_t source = 0; source < expander.getSource().getNumRanks();
+       ++source)
+    out.addSource(expander, expander.expand(source), kernels);
+  if (!side.isNeutral())
+    out.listPadded(tables);
+  return {};
+}
+
+void Landing::addSource(Expander &expander, const Expansion &expansion,
+                        const delta_kernels_t &kernels) {
+  size_t firstSection = sections.size();
+  std::vector<bool> isMine;
+  for (const std::vector<uint32_t> &set : expansion.sets)
+    isMine.push_back(std::binary_search(set.begin(), set.end(), rank));
+  for (const Row &row : expansion.rows) {
+    if (!isMine[row.set])
+      continue;
+    if (sections.size() == firstSection || sections.back().set != row.set)
+      sections.push_back({row.set, 0, rows.size(), rows.size()});
+    addRow(expander, row, kernels);
+    LandingSection &section = sections.back();
+    rows.back().firstTile = int64_t(section.numTiles);
+    section.numTiles += uint64_t(row.numTiles());
+    section.endRow = rows.size();
+  }
+  if (sections.size() > firstSection)
+    sources.push_back({expansion.rank, firstSection, sections.size()});
+}
+
+void Landing::addRow(Expander &expander, const Row &row,
+                     const delta_kernels_t &kernels) {
+  const delta_tables_t &tables = expander.getTables();
+  const delta_box_t &box = tables.boxes[row.box];
+  const delta_class_t &type = expander.getSource().getClass(box.source_class);
+  const delta_host_kernels_t *rowKernels = kernelsOf(kernels, type.dtype);
+  int64_t numElements = device::elementsBefore(box, row.tileEnd) -
+                        device::elementsBefore(box, row.tileBegin);
+  LandingRow landed = {&box,
+                       rowKernels,
+                       row.layer,
+                       row.expert,
+                       row.tileBegin,
+                       row.tileEnd,
+                       /*firstTile=*/0,
+                       images.size(),
+                       images.size()};
+  for (const ImagePlace &place : expander.imagesOn(row, rank, params)) {
+    uint8_t *begin = static_cast<uint8_t *>(data[place.param]) +
+                     place.expertOffset * rowKernels->element_size;
+    images.push_back(
+        {tables.images + place.image, place.param, place.expertOffset, begin});
+    numCovered[place.param] += numElements;
+  }
+  landed.endImage = images.size();
+  rows.push_back(landed);
+}
+
+/// A parameter whose class no box reaches is not the plan's business; one that
+/// only this rank's share of which nothing reaches is all padding.
+void Landing::listPadded(const delta_tables_t &tables) {
+  std::vector<bool> isReached(tables.destination.num_classes);
+  for (uint32_t i = 0; i < tables.num_boxes; ++i) {
+    const delta_box_t &box = tables.boxes[i];
+    for (uint32_t j = 0; j < box.num_images; ++j)
+      isReached[tables.images[box.first_image + j].class_index] = true;
+  }
+  for (uint32_t i = 0; i < params.size(); ++i) {
+    const delta_class_t &type =
+        tables.destination.classes[params[i].classIndex];
+    int64_t count = numElements(type);
+    if (isReached[params[i].classIndex] && numCovered[i] < count)
+      padded.emplace_back(data[i], uint64_t(count) * elementSize(type.dtype));
+  }
+}
+
+uint32_t Landing::findSource(uint32_t sourceRank) const {
+  auto it = std::lower_bound(
+      sources.begin(), sources.end(), sourceRank,
+      [](const LandingSource &a, uint32_t wanted) { return a.rank < wanted; });
+  if (it == sources.end() || it->rank != sourceRank)
+    return DELTA_NONE;
+  return uint32_t(it - sources.begin());
+}
+
+const LandingSection *Landing::findSection(const LandingSource &source,
+                                           uint32_t set) const {
+  for (size_t i = source.firstSection; i < source.endSection; ++i)
+    if (sections[i].set == set)
+      return &sections[i];
+  return nullptr;
+}
+
+std::string Landing::paramName(uint32_t param) const { return names[param]; }
+
+void Landing::zeroPadding() const {
+  for (auto [begin, numBytes] : padded)
+    memset(begin, 0, numBytes);
+}

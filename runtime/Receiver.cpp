@@ -1,0 +1,217 @@
+//===- Receiver.cpp - One rollout rank ------------------------------------===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/Receiver.h"
+
+#include "codegen/device/PackFormat.h"
+
+#include <cstring>
+
+using namespace delta::runtime;
+
+static unsigned long long number(uint64_t value) { return value; }
+
+Status Receiver::create(const delta_tables_t &tables,
+                        const delta_kernels_t &kernels, uint32_t rank,
+                        const delta_param_t *params, uint32_t numParams,
+                        uint64_t run, uint32_t numThreads,
+                        std::unique_ptr<Receiver> &out) {
+  Status status = checkTables(tables);
+  if (status.failed())
+    return status;
+  std::unique_ptr<Receiver> receiver(new Receiver(tables, run, numThreads));
+  status = Landing::create(tables, kernels, rank, params, numParams,
+                           receiver->landing);
+  if (status.failed())
+    return status;
+  receiver->held.resize(receiver->landing.getSources().size());
+  receiver->isStaged.resize(receiver->held.size());
+  out = std::move(receiver);
+  return {};
+}
+
+Status Receiver::checkIdentity(const MessageHeader &header) const {
+  if (header.run != run)
+    return Status::error(DELTA_REFUSED, "run %016llx, this is run %016llx",
+                         number(header.run), number(run));
+  if (header.plan[0] != tables.fingerprint[0] ||
+      header.plan[1] != tables.fingerprint[1])
+    return Status::error(
+        DELTA_REFUSED, "plan %016llx%016llx, this is plan %016llx%016llx",
+        number(header.plan[0]), number(header.plan[1]),
+        number(tables.fingerprint[0]), number(tables.fingerprint[1]));
+  if (header.destination != landing.getRank())
+    return Status::error(DELTA_REFUSED, "is for destination rank %u",
+                         header.destination);
+  uint32_t source = landing.findSource(header.source);
+  if (source == DELTA_NONE)
+    return Status::error(DELTA_REFUSED, "this rank sends nothing here");
+  if (isStaged[source])
+    return Status::error(DELTA_REFUSED, "is staged already");
+  return {};
+}
+
+Status Receiver::checkVersion(const MessageHeader &header) const {
+  if (header.isSeed()) {
+    if (header.base != 0 || header.version == 0 || header.version < version)
+      return Status::error(
+          DELTA_REFUSED, "full sync from version %llu to %llu, held is %llu",
+          number(header.base), number(header.version), number(version));
+  } else if (version == 0) {
+    return Status::error(DELTA_NOT_SEEDED,
+                         "delta to version %llu before the first full sync",
+                         number(header.version));
+  } else if (header.base != version || header.version <= header.base) {
+    return Status::error(
+        DELTA_REFUSED, "delta from version %llu to %llu, held is %llu",
+        number(header.base), number(header.version), number(version));
+  }
+  if (numStaged &&
+      (header.version != staged.version || header.isSeed() != staged.isSeed()))
+    return Status::error(
+        DELTA_REFUSED, "%s to version %llu, staged is %s %llu",
+        header.isSeed() ? "full sync" : "delta", number(header.version),
+        staged.isSeed() ? "full sync" : "delta", number(staged.version));
+  return {};
+}
+
+Status Receiver::readSections(const MessageHeader &header,
+                              const std::vector<SectionView> &views) {
+  const LandingSource &source =
+      landing.getSources()[landing.findSource(header.source)];
+  if (header.isSeed() &&
+      views.size() != source.endSection - source.firstSection)
+    return Status::error(DELTA_CORRUPT, "a full sync lacks a section");
+  size_t first = tiles.size();
+  for (size_t i = 0; i < views.size(); ++i) {
+    uint32_t set = views[i].header.set;
+    if (i > 0 && set <= views[i - 1].header.set)
+      return Status::error(DELTA_CORRUPT, "set %u: out of order", set);
+    const LandingSection *section = landing.findSection(source, set);
+    if (!section)
+      return Status::error(DELTA_CORRUPT, "set %u: not for this rank", set);
+    Status status =
+        readSection(landing, *section, views[i], header.isSeed(), tiles);
+    if (status.failed())
+      return status;
+  }
+  return checkOffsets(pool, tiles, first);
+}
+
+/// Takes `held` over when all is well; else leaves everything as it was.
+Status Receiver::stageHeld(Held &message, uint32_t expectedSource) {
+  const uint8_t *bytes = static_cast<const uint8_t *>(message.lent.data);
+  MessageHeader header;
+  std::vector<SectionView> views;
+  size_t oldTiles = tiles.size();
+  Status status = readFrame(bytes, message.lent.size, header, views);
+  // Before the frame is checked, only the transport knows who sent it.
+  std::string from = expectedSource == DELTA_NONE
+                         ? std::string("message")
+                         : "source " + std::to_string(expectedSource);
+  if (!status.failed()) {
+    from = "source " + std::to_string(header.source);
+    if (expectedSource != DELTA_NONE && header.source != expectedSource)
+      status =
+          Status::error(DELTA_REFUSED, "came from source %u", expectedSource);
+  }
+  if (!status.failed())
+    status = checkIdentity(header);
+  if (!status.failed())
+    status = checkVersion(header);
+  if (!status.failed())
+    status = readSections(header, views);
+  if (status.failed()) {
+    tiles.resize(oldTiles);
+    return Status::error(status.getCode(), "rank %u: %s: stage: %s",
+                         landing.getRank(), from.c_str(),
+                         status.getText().c_str());
+  }
+  uint32_t source = landing.findSource(header.source);
+  held[source] = std::move(message);
+  isStaged[source] = true;
+  if (numStaged++ == 0)
+    staged = header;
+  return {};
+}
+
+Status Receiver::stage(delta_bytes_t message) {
+  if (!message.data)
+    return Status::error(DELTA_INVALID_ARGUMENT, "rank %u: stage: no message",
+                         landing.getRank());
+  Held copy;
+  copy.copy.grow(message.size);
+  if (message.size)
+    memcpy(copy.copy.data(), message.data, message.size);
+  copy.lent = {copy.copy.data(), message.size};
+  return stageHeld(copy, DELTA_NONE);
+}
+
+/// Receives one message and stages it. `outReceived` tells a message that does
+/// not fit from one that did not come.
+Status Receiver::receiveFrom(uint32_t source,
+                             const delta_transport_t &transport,
+                             bool &outReceived) {
+  Held message;
+  message.transport = transport;
+  char text[512] = "";
+  delta_status_t code =
+      transport.receive(transport.context, source, landing.getRank(),
+                        &message.lent, {text, sizeof(text)});
+  outReceived = code == DELTA_OK;
+  if (!outReceived)
+    return Status::error(code, "rank %u: source %u: receive: %s",
+                         landing.getRank(), source, text);
+  // The kernels read offsets and values in place, so they must be aligned.
+  bool aligned =
+      reinterpret_cast<uintptr_t>(message.lent.data) % device::PartAlignment ==
+      0;
+  delta_bytes_t lent = message.lent;
+  Status status = aligned ? stageHeld(message, source) : stage(lent);
+  if (!aligned || status.failed())
+    transport.release(transport.context, source, landing.getRank(), lent);
+  return status;
+}
+
+/// One message is taken from every source even when an earlier one does not
+/// fit: the next sync shall not find what is left of this one.
+Status Receiver::receive(const delta_transport_t &transport) {
+  Status failure;
+  for (const LandingSource &source : landing.getSources()) {
+    bool received;
+    Status status = receiveFrom(source.rank, transport, received);
+    if (status.failed() && !failure.failed())
+      failure = status;
+    if (!received)
+      break;
+  }
+  if (failure.failed())
+    discard();
+  return failure;
+}
+
+void Receiver::discard() {
+  for (size_t i = 0; i < held.size(); ++i) {
+    if (isStaged[i] && held[i].transport.release)
+      held[i].transport.release(held[i].transport.context,
+                                landing.getSources()[i].rank, landing.getRank(),
+                                held[i].lent);
+    held[i] = Held();
+    isStaged[i] = false;
+  }
+  numStaged = 0;
+  tiles.clear();
+}
+
+Status Receiver::requireAll(const char *call) const {
+  for (size_t i = 0; i < isStaged.size(); ++i)
+    if (!isStaged[i])
+      return Status::error(
+          DELTA_REFUSED, "rank %u: source %u: %s: no message is staged",
+          landing.getRank(), landing.getSources()[i].rank, call);
+  return {};
+}

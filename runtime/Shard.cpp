@@ -1,0 +1,76 @@
+//===- Shard.cpp - The bound tiles of a source rank -----------------------===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/Shard.h"
+
+#include "codegen/device/IndexFunctions.h"
+#include "runtime/Bind.h"
+
+using namespace delta::runtime;
+
+/// Snapshots of rows begin on cache lines.
+static constexpr uint64_t RowAlignment = 64;
+
+const delta_host_kernels_t *
+delta::runtime::kernelsOf(const delta_kernels_t &kernels, delta_dtype_t dtype) {
+  constexpr uint32_t NumTypes = sizeof(kernels.host) / sizeof(kernels.host[0]);
+  if (dtype >= NumTypes || kernels.host[dtype].element_size == 0)
+    return nullptr;
+  return &kernels.host[dtype];
+}
+
+uint32_t TileRef::numElements() const {
+  return device::tileOf(*row->box, boxTile).numElements();
+}
+
+Status Shard::create(const delta_tables_t &tables,
+                     const delta_kernels_t &kernels, uint32_t rank,
+                     const delta_param_t *params, uint32_t numParams,
+                     Shard &out) {
+  Expander expander(tables);
+  const Side &side = expander.getSource();
+  if (rank >= side.getNumRanks())
+    return Status::error(DELTA_INVALID_ARGUMENT,
+                         "rank %u: bind: there are %u source ranks", rank,
+                         side.getNumRanks());
+  out.expansion = expander.expand(rank);
+  std::vector<void *> data;
+  Status status =
+      bindParams(side, rank, out.expansion.params, params, numParams, data);
+  if (status.failed())
+    return status;
+  for (const Row &row : out.expansion.rows) {
+    const delta_box_t &box = tables.boxes[row.box];
+    delta_dtype_t dtype = side.getClass(box.source_class).dtype;
+    const delta_host_kernels_t *rowKernels = kernelsOf(kernels, dtype);
+    if (!rowKernels)
+      return Status::error(DELTA_INTERNAL, "rank %u: bind: no kernels for %s",
+                           rank, dtypeName(dtype).c_str());
+    int64_t before = device::elementsBefore(box, row.tileBegin);
+    int64_t count = device::elementsBefore(box, row.tileEnd) - before;
+    const uint8_t *source = static_cast<const uint8_t *>(data[row.param]) +
+                            row.expertOffset * rowKernels->element_size;
+    out.rows.push_back({&box, rowKernels, source,
+                        tables.images[box.first_image].value_op, before,
+                        out.snapshotBytes});
+    out.numElements += uint64_t(count);
+    out.snapshotBytes += uint64_t(count) * rowKernels->element_size;
+    out.snapshotBytes =
+        (out.snapshotBytes + RowAlignment - 1) & ~(RowAlignment - 1);
+  }
+  out.snapshot.grow(out.snapshotBytes + RowAlignment);
+  return {};
+}
+
+uint8_t *Shard::snapshotOf(const TileRef &tile) const {
+  uint64_t base = reinterpret_cast<uintptr_t>(snapshot.data());
+  uint64_t aligned = (base + RowAlignment - 1) & ~(RowAlignment - 1);
+  int64_t element = device::elementsBefore(*tile.row->box, tile.boxTile) -
+                    tile.row->elementsBefore;
+  return snapshot.data() + (aligned - base) + tile.row->snapshotAt +
+         uint64_t(element) * tile.elementSize();
+}

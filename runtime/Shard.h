@@ -1,0 +1,92 @@
+//===- Shard.h - The bound tiles of a source rank ---------------*- C++ -*-===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// The rows of a source rank with the pointers and kernels that run them, and
+/// the snapshot: the values that the receivers hold, of this rank's tiles only,
+/// one after the other in tile order.
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef DELTA_RUNTIME_SHARD_H
+#define DELTA_RUNTIME_SHARD_H
+
+#include "codegen/device/Kernels.h"
+#include "runtime/Buffer.h"
+#include "runtime/Expand.h"
+
+namespace delta::runtime {
+
+/// The kernels of a type; null if the plan has none.
+const delta_host_kernels_t *kernelsOf(const delta_kernels_t &kernels,
+                                      delta_dtype_t dtype);
+
+/// A row, bound.
+struct ShardRow {
+  const delta_box_t *box;
+  const delta_host_kernels_t *kernels;
+  const uint8_t *source; ///< element 0 of the parameter or the expert's slice
+  delta_value_op_t op;
+  int64_t elementsBefore; ///< in tiles of the box that others own
+  uint64_t snapshotAt;    ///< bytes
+};
+
+/// One tile to work on.
+struct TileRef {
+  const ShardRow *row;
+  int64_t tile;    ///< of the rank
+  int64_t boxTile; ///< of the box
+
+  uint32_t numElements() const;
+  uint32_t elementSize() const { return row->kernels->element_size; }
+};
+
+class Shard {
+public:
+  /// Expands and binds `rank`. Borrows tables, kernels and parameters.
+  static Status create(const delta_tables_t &tables,
+                       const delta_kernels_t &kernels, uint32_t rank,
+                       const delta_param_t *params, uint32_t numParams,
+                       Shard &out);
+
+  const Expansion &getExpansion() const { return expansion; }
+  const std::vector<ShardRow> &getRows() const { return rows; }
+  int64_t getNumTiles() const { return expansion.numTiles; }
+  uint64_t getNumElements() const { return numElements; }
+  uint64_t getSnapshotBytes() const { return snapshotBytes; }
+
+  /// The snapshot of a tile.
+  uint8_t *snapshotOf(const TileRef &tile) const;
+
+  /// Calls body(TileRef) for tiles [begin, end).
+  template <typename Body>
+  void forEachTile(int64_t begin, int64_t end, const Body &body) const;
+
+private:
+  Expansion expansion;
+  std::vector<ShardRow> rows;
+  Buffer snapshot;
+  uint64_t snapshotBytes = 0;
+  uint64_t numElements = 0;
+};
+
+template <typename Body>
+void Shard::forEachTile(int64_t begin, int64_t end, const Body &body) const {
+  if (begin >= end)
+    return;
+  size_t index = size_t(&expansion.rowOf(begin) - expansion.rows.data());
+  for (int64_t tile = begin; tile < end; ++index) {
+    const Row &row = expansion.rows[index];
+    int64_t rowEnd = row.firstTile + row.numTiles();
+    for (; tile < end && tile < rowEnd; ++tile)
+      body(TileRef{&rows[index], tile, row.tileBegin + tile - row.firstTile});
+  }
+}
+
+} // namespace delta::runtime
+
+#endif // DELTA_RUNTIME_SHARD_H
