@@ -317,30 +317,26 @@ static uint32_t addFloat(uint32_t bits, double scalar) {
 
 static bool isNaN(uint32_t bits) { return (bits & 0x7fffffffu) > 0x7f800000u; }
 
+static uint32_t addFloatOrQuiet(uint32_t bits, double scalar) {
+  return isNaN(bits) ? bits | 0x400000u : addFloat(bits, scalar);
+}
+
 template <class T>
 void addScalar(Array<T> &array, const std::string &dtype, double scalar) {
   const int64_t size = array.size();
-  for (int64_t i = 0; i < size; ++i) {
-    T &element = array.data[i];
-    if (dtype == "i64") {
-      element = T(element + T(int64_t(scalar)));
-      continue;
-    }
-    uint32_t bits = uint32_t(element);
-    if (dtype == "bf16")
-      bits <<= 16;
-    else if (dtype == "fp16")
-      bits = fromFp16(uint16_t(element));
-    if (isNaN(bits))
-      continue;
-    bits = addFloat(bits, scalar);
-    if (dtype == "bf16")
-      element = T(toBf16(bits));
-    else if (dtype == "fp16")
-      element = T(toFp16(bits));
-    else
-      element = T(bits);
-  }
+  T *data = array.data.get();
+  if (dtype == "bf16")
+    for (int64_t i = 0; i < size; ++i)
+      data[i] = T(toBf16(addFloatOrQuiet(uint32_t(data[i]) << 16, scalar)));
+  else if (dtype == "fp16")
+    for (int64_t i = 0; i < size; ++i)
+      data[i] = T(toFp16(addFloatOrQuiet(fromFp16(uint16_t(data[i])), scalar)));
+  else if (dtype == "fp32")
+    for (int64_t i = 0; i < size; ++i)
+      data[i] = T(addFloatOrQuiet(uint32_t(data[i]), scalar));
+  else
+    for (int64_t i = 0; i < size; ++i)
+      data[i] = T(data[i] + T(int64_t(scalar)));
 }
 
 //===--- instantiations ---------------------------------------------------===//

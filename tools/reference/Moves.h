@@ -85,7 +85,7 @@ Array<T> interleave(const std::vector<const Array<T> *> &in, int64_t dim);
 template <class T> Array<T> take(Array<T> in, int64_t dim, int64_t size);
 
 /// Adds in the storage type `dtype`: the exact sum rounded once, to nearest
-/// even. A NaN stays as it is.
+/// even. A NaN keeps its payload and becomes quiet.
 template <class T>
 void addScalar(Array<T> &array, const std::string &dtype, double scalar);
 

@@ -280,12 +280,12 @@ TEST(AddScalar, roundsInTheStorageType) {
   Array<uint16_t> array({4});
   array.data[0] = toBf16(bitsOf(0.001f));
   array.data[1] = toBf16(bitsOf(0.004f));
-  array.data[2] = 0x7f81; // NaN with a payload
+  array.data[2] = 0x7f81; // signaling NaN with a payload
   array.data[3] = 0x8000; // -0.0
   addScalar(array, "bf16", 1.0);
   EXPECT_EQ(array.data[0], toBf16(bitsOf(1.0f)));
   EXPECT_EQ(array.data[1], toBf16(bitsOf(1.0078125f)));
-  EXPECT_EQ(array.data[2], 0x7f81);
+  EXPECT_EQ(array.data[2], 0x7fc1);
   EXPECT_EQ(array.data[3], toBf16(bitsOf(1.0f)));
 }
 
