@@ -83,7 +83,7 @@ static std::string quote(const std::string &text) {
   return out + "\"";
 }
 
-std::string delta::toString(const Value &value) {
+std::string delta::toString(const ExprValue &value) {
   if (value.isInt())
     return std::to_string(std::get<int64_t>(value.data));
   if (value.isBool())
@@ -91,7 +91,7 @@ std::string delta::toString(const Value &value) {
   if (value.isString())
     return quote(std::get<std::string>(value.data));
   std::string out = "[";
-  for (const Value &item : std::get<List>(value.data))
+  for (const ExprValue &item : std::get<List>(value.data))
     out += (out.size() > 1 ? ", " : "") + toString(item);
   return out + "]";
 }
@@ -194,7 +194,7 @@ std::string Expr::str() const {
 static Evaluated fail(std::string error) {
   return {std::nullopt, std::move(error)};
 }
-static Evaluated ok(Value value) { return {std::move(value), {}}; }
+static Evaluated ok(ExprValue value) { return {std::move(value), {}}; }
 
 static Evaluated arithmetic(ExprKind kind, int64_t a, int64_t b,
                             const std::string &text) {
@@ -234,7 +234,7 @@ static Evaluated arithmetic(ExprKind kind, int64_t a, int64_t b,
   return ok({result});
 }
 
-static Evaluated evaluateIndex(const Value &base, const Value &index,
+static Evaluated evaluateIndex(const ExprValue &base, const ExprValue &index,
                                const std::string &text) {
   if (!index.isInt() || (!base.isList() && !base.isString()))
     return fail("'" + text + "' takes an integer index into a list or a "
@@ -251,7 +251,7 @@ static Evaluated evaluateIndex(const Value &base, const Value &index,
 }
 
 static Evaluated evaluateCall(const std::string &function,
-                              const std::vector<Value> &arguments,
+                              const std::vector<ExprValue> &arguments,
                               const std::string &text) {
   if (function == "len") {
     if (arguments[0].isList())
@@ -342,7 +342,7 @@ Evaluated Expr::evaluate(const Environment &environment) const {
       return fail(error);
     return n.operands[value ? 1 : 2].evaluate(environment);
   }
-  std::vector<Value> values;
+  std::vector<ExprValue> values;
   for (const Expr &operand : n.operands) {
     Evaluated result = operand.evaluate(environment);
     if (!result.value)
@@ -360,7 +360,7 @@ Evaluated Expr::evaluate(const Environment &environment) const {
                   ", required two values of one kind");
     return ok({(values[0] == values[1]) == (n.kind == ExprKind::Equal)});
   }
-  for (const Value &value : values)
+  for (const ExprValue &value : values)
     if (!value.isInt())
       return fail("'" + str() + "' takes integers, got " + toString(value));
   int64_t a = std::get<int64_t>(values[0].data);

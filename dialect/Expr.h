@@ -26,33 +26,33 @@
 namespace delta {
 
 /// What an expression evaluates to. Booleans are not integers.
-struct Value;
-using List = std::vector<Value>;
-struct Value {
+struct ExprValue;
+using List = std::vector<ExprValue>;
+struct ExprValue {
   std::variant<int64_t, bool, std::string, List> data;
 
   bool isInt() const { return std::holds_alternative<int64_t>(data); }
   bool isBool() const { return std::holds_alternative<bool>(data); }
   bool isString() const { return std::holds_alternative<std::string>(data); }
   bool isList() const { return std::holds_alternative<List>(data); }
-  bool operator==(const Value &other) const { return data == other.data; }
-  bool operator!=(const Value &other) const { return !(*this == other); }
+  bool operator==(const ExprValue &other) const { return data == other.data; }
+  bool operator!=(const ExprValue &other) const { return !(*this == other); }
 };
 
 /// Prints `12`, `true`, `"text"`, `[1, 2]`.
-std::string toString(const Value &value);
+std::string toString(const ExprValue &value);
 
 /// Result of an evaluation: a value, or one line that says what is wrong.
 struct Evaluated {
-  std::optional<Value> value;
+  std::optional<ExprValue> value;
   std::string error;
 };
 
 /// What an expression may look up.
 struct Environment {
-  /// Value of a symbol; an error text if it is unknown or failed itself.
+  /// ExprValue of a symbol; an error text if it is unknown or failed itself.
   std::function<Evaluated(const std::string &name)> symbol;
-  /// Value of a key of the model's config. No value and no error: the key is
+  /// ExprValue of a key of the model's config. No value and no error: the key is
   /// absent or null.
   std::function<Evaluated(const std::string &key)> config;
 };

@@ -157,8 +157,8 @@ int64_t floorDiv(int64_t a, int64_t b) {
 /// else the largest fine loop is cut where it does.
 class Composer {
 public:
-  Composer(const Piece &next, std::vector<Piece> &out, size_t maxPieces)
-      : out(out), maxPieces(maxPieces), base(next.source),
+  Composer(const Piece &next, std::vector<Passage> &out, size_t maxBoxes)
+      : out(out), maxBoxes(maxBoxes), base(next.source),
         destination(next.destination), digits(next.loops) {
     std::sort(digits.begin(), digits.end(),
               [](const Loop &a, const Loop &b) { return a.source > b.source; });
@@ -171,8 +171,9 @@ public:
     std::vector<Walk> walks;
     for (const Loop &loop : first.loops)
       walks.push_back({loop.extent, loop.destination, loop.source});
+    start = &first;
     return level(0, first.destination - base, std::move(walks),
-                 {first.source, destination, {}});
+                 {first.source, 0, destination, {}});
   }
 
 private:
@@ -187,14 +188,15 @@ private:
   /// Settles digit `index` and those below it for the addresses `offset` +
   /// walks; `made` has what is settled already.
   bool level(size_t index, int64_t offset, std::vector<Walk> walks,
-             Piece made) {
+             Passage made) {
     if (index == digits.size()) {
       if (offset != 0)
         return true;
       assert(walks.empty() && "last digit has stride one");
-      normalize(made);
+      // Where the box starts in the array between follows from its start.
+      made.between = *IndexMap{0, 0, {*start}}.image(made.first);
       out.push_back(std::move(made));
-      return out.size() <= maxPieces;
+      return out.size() <= maxBoxes;
     }
     int64_t stride = digits[index].source;
     std::vector<Walk> coarse, fine;
@@ -212,7 +214,7 @@ private:
   /// The fine walks carry into digit `index`: cuts the largest of them before,
   /// at and after the carry.
   bool cut(size_t index, int64_t offset, std::vector<Walk> coarse,
-           std::vector<Walk> fine, Piece made) {
+           std::vector<Walk> fine, Passage made) {
     int64_t stride = digits[index].source;
     auto largest = std::max_element(
         fine.begin(), fine.end(),
@@ -228,10 +230,10 @@ private:
       for (const Walk &w : extra)
         if (w.extent > 1)
           walks.push_back(w);
-      Piece start = made;
-      start.source += from * walk.source;
+      Passage at = made;
+      at.first += from * walk.source;
       return level(index, offset + from * walk.address, std::move(walks),
-                   std::move(start));
+                   std::move(at));
     };
 
     // Iterations before the carry.
@@ -260,16 +262,16 @@ private:
 
   /// Keeps the iterations of the coarse walks whose digit is in range.
   bool clip(size_t index, int64_t digit, int64_t rest, std::vector<Walk> coarse,
-            std::vector<Walk> fine, Piece made) {
+            std::vector<Walk> fine, Passage made) {
     const Loop &loop = digits[index];
     int64_t stride = loop.source;
     int64_t high = digit + span(coarse) / stride;
     if (digit >= loop.extent || high < 0)
       return true;
     if (digit >= 0 && high < loop.extent) {
-      made.destination += digit * loop.destination;
+      made.last += digit * loop.destination;
       for (const Walk &walk : coarse)
-        made.loops.push_back({walk.extent, walk.source,
+        made.loops.push_back({walk.extent, walk.source, walk.address,
                               walk.address / stride * loop.destination});
       return level(index + 1, rest, std::move(fine), std::move(made));
     }
@@ -293,10 +295,10 @@ private:
       std::vector<Walk> walks = coarse;
       if (extent > 1)
         walks.push_back({extent, walk.address, walk.source});
-      Piece start = made;
-      start.source += from * walk.source;
+      Passage at = made;
+      at.first += from * walk.source;
       return clip(index, digit + from * step, rest, std::move(walks), fine,
-                  std::move(start));
+                  std::move(at));
     };
     for (int64_t k = 0; k < walk.extent;) {
       if (k == fullBegin && fullEnd > fullBegin) {
@@ -320,28 +322,73 @@ private:
     return true;
   }
 
-  std::vector<Piece> &out;
-  size_t maxPieces;
+  std::vector<Passage> &out;
+  size_t maxBoxes;
   int64_t base, destination;
   std::vector<Loop> digits;
+  const Piece *start = nullptr;
 };
 
 } // namespace
+
+static void tighten(Passage &box) {
+  auto &loops = box.loops;
+  loops.erase(std::remove_if(loops.begin(), loops.end(),
+                             [](auto &l) { return l.extent == 1; }),
+              loops.end());
+  std::sort(loops.begin(), loops.end(),
+            [](auto &a, auto &b) { return a.first > b.first; });
+  for (size_t i = 0; i + 1 < loops.size();) {
+    auto &outer = loops[i];
+    const auto &inner = loops[i + 1];
+    if (outer.first == inner.extent * inner.first &&
+        outer.between == inner.extent * inner.between &&
+        outer.last == inner.extent * inner.last) {
+      outer = {outer.extent * inner.extent, inner.first, inner.between,
+               inner.last};
+      loops.erase(loops.begin() + i + 1);
+      i = i ? i - 1 : 0;
+    } else {
+      ++i;
+    }
+  }
+}
+
+bool delta::passages(const Piece &piece, const IndexMap &next,
+                     std::vector<Passage> &out, size_t maxBoxes) {
+  Piece first = piece;
+  normalize(first);
+  size_t begin = out.size();
+  for (const Piece &second : next.pieces) {
+    if (first.lastDestination() < second.source ||
+        second.lastSource() < first.destination)
+      continue;
+    if (!Composer(second, out, maxBoxes).run(first))
+      return false;
+  }
+  for (size_t i = begin; i < out.size(); ++i)
+    tighten(out[i]);
+  return true;
+}
 
 std::optional<IndexMap> IndexMap::then(const IndexMap &next,
                                        size_t maxPieces) const {
   assert(next.sourceSize == destinationSize && "maps of other arrays");
   IndexMap result{sourceSize, next.destinationSize, {}};
-  for (const Piece &first : pieces)
-    for (const Piece &second : next.pieces) {
-      if (first.lastDestination() < second.source ||
-          second.lastSource() < first.destination)
-        continue;
-      Composer composer(second, result.pieces, maxPieces);
-      if (!composer.run(first))
-        return std::nullopt;
+  for (const Piece &first : pieces) {
+    std::vector<Passage> boxes;
+    if (!passages(first, next, boxes, maxPieces))
+      return std::nullopt;
+    for (const Passage &box : boxes) {
+      Piece piece{box.first, box.last, {}};
+      for (const Passage::Step &step : box.loops)
+        piece.loops.push_back({step.extent, step.first, step.last});
+      normalize(piece);
+      result.pieces.push_back(std::move(piece));
     }
-  result.coalesce();
+    if (result.pieces.size() > maxPieces)
+      return std::nullopt;
+  }
   return result;
 }
 

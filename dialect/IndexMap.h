@@ -108,6 +108,22 @@ int64_t numElements(const std::vector<int64_t> &shape);
 /// Fewest loops of one piece, sorted by falling source stride.
 void normalize(Piece &piece);
 
+/// A box of a composition with its place in all three arrays: the first, the
+/// one between, the last. Loops are by falling first stride, each as long as
+/// all three strides allow.
+struct Passage {
+  struct Step {
+    int64_t extent, first, between, last;
+  };
+  int64_t first = 0, between = 0, last = 0;
+  std::vector<Step> loops;
+};
+
+/// Appends the boxes of `piece` followed by `next` to `out`; false if there
+/// would be more than `maxBoxes`.
+bool passages(const Piece &piece, const IndexMap &next,
+              std::vector<Passage> &out, size_t maxBoxes = 1 << 16);
+
 /// A piece for the ways [wayBegin, wayEnd): its offsets grow by sourceStep and
 /// destinationStep from one way to the next.
 struct WayPiece {

@@ -141,6 +141,9 @@ TEST(IndexMap, ComposesLikeTheOracleOnRandomChains) {
           << "seed " << seed << ": " << map.str() << " then " << next.str()
           << " gave " << composed->str();
       map = *composed;
+      if (chain.pick(2))
+        map.coalesce();
+      ASSERT_EQ(visit(map), expected) << "seed " << seed;
     }
     ASSERT_EQ(map.sourceSize, start);
     auto pairs = visit(map);
@@ -163,8 +166,45 @@ TEST(IndexMap, ComposesWithAnInverseAcrossOtherCuts) {
       auto map = shard.inverse().then(regroup);
       ASSERT_TRUE(map);
       EXPECT_EQ(visit(*map), naiveThen(shard.inverse(), regroup));
+      map->coalesce();
+      EXPECT_EQ(visit(*map), naiveThen(shard.inverse(), regroup));
       EXPECT_LE(map->pieces.size(), 6u);
     }
+}
+
+TEST(IndexMap, PassagesAgreeInAllThreeArrays) {
+  for (uint32_t seed = 0; seed < 2000; ++seed) {
+    Chain chain(seed);
+    IndexMap map = chain.next(1 + chain.pick(120));
+    IndexMap next = chain.next(map.destinationSize);
+    std::vector<std::pair<int64_t, int64_t>> pairs;
+    for (const Piece &piece : map.pieces) {
+      std::vector<Passage> boxes;
+      ASSERT_TRUE(passages(piece, next, boxes));
+      for (const Passage &box : boxes) {
+        struct At {
+          int64_t first, between, last;
+        };
+        std::vector<At> all = {{box.first, box.between, box.last}};
+        for (const Passage::Step &step : box.loops) {
+          std::vector<At> more;
+          for (At at : all)
+            for (int64_t k = 0; k < step.extent; ++k)
+              more.push_back({at.first + k * step.first,
+                              at.between + k * step.between,
+                              at.last + k * step.last});
+          all = more;
+        }
+        for (At at : all) {
+          ASSERT_EQ(map.image(at.first), at.between) << "seed " << seed;
+          ASSERT_EQ(next.image(at.between), at.last) << "seed " << seed;
+          pairs.push_back({at.first, at.last});
+        }
+      }
+    }
+    std::sort(pairs.begin(), pairs.end());
+    ASSERT_EQ(pairs, naiveThen(map, next)) << "seed " << seed;
+  }
 }
 
 TEST(IndexMap, CoalesceKeepsEveryImage) {

@@ -1,0 +1,375 @@
+//===- DeltaDialect.cpp - Registration, type and attributes ---------------===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialect/DeltaDialect.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace delta;
+using namespace mlir;
+
+#include "dialect/DeltaDialect.cpp.inc"
+
+#define GET_TYPEDEF_CLASSES
+#include "dialect/DeltaTypes.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "dialect/DeltaAttrs.cpp.inc"
+
+void DeltaDialect::initialize() {
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "dialect/DeltaTypes.cpp.inc"
+      >();
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialect/DeltaAttrs.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialect/DeltaOps.cpp.inc"
+      >();
+}
+
+//===----------------------------------------------------------------------===//
+// Expressions
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// Recursive descent over the tokens of the surrounding text, one function a
+/// level of binding strength.
+class ExprParser {
+public:
+  explicit ExprParser(AsmParser &parser) : parser(parser) {}
+
+  ParseResult parseOr(Expr &out) {
+    if (parseAnd(out))
+      return failure();
+    while (succeeded(parser.parseOptionalKeyword("or")))
+      if (binary(ExprKind::Or, out, &ExprParser::parseAnd))
+        return failure();
+    return success();
+  }
+
+private:
+  using Level = ParseResult (ExprParser::*)(Expr &);
+
+  ParseResult binary(ExprKind kind, Expr &left, Level next) {
+    Expr right;
+    if ((this->*next)(right))
+      return failure();
+    left = Expr::make(kind, {left, right});
+    return success();
+  }
+
+  ParseResult parseAnd(Expr &out) {
+    if (parseNot(out))
+      return failure();
+    while (succeeded(parser.parseOptionalKeyword("and")))
+      if (binary(ExprKind::And, out, &ExprParser::parseNot))
+        return failure();
+    return success();
+  }
+
+  ParseResult parseNot(Expr &out) {
+    if (failed(parser.parseOptionalKeyword("not")))
+      return parseComparison(out);
+    Expr operand;
+    if (parseNot(operand))
+      return failure();
+    out = Expr::make(ExprKind::Not, {operand});
+    return success();
+  }
+
+  ParseResult parseComparison(Expr &out) {
+    if (parseSum(out))
+      return failure();
+    std::optional<ExprKind> kind;
+    if (succeeded(parser.parseOptionalEqual())) {
+      if (parser.parseEqual())
+        return failure();
+      kind = ExprKind::Equal;
+    } else if (succeeded(parser.parseOptionalLess())) {
+      kind = ExprKind::Less;
+    } else if (succeeded(parser.parseOptionalKeyword("ne"))) {
+      kind = ExprKind::NotEqual;
+    } else if (succeeded(parser.parseOptionalKeyword("le"))) {
+      kind = ExprKind::LessEqual;
+    } else if (succeeded(parser.parseOptionalKeyword("ge"))) {
+      kind = ExprKind::GreaterEqual;
+    } else if (parens && succeeded(parser.parseOptionalGreater())) {
+      kind = ExprKind::Greater;
+    } else if (!inAttribute && succeeded(parser.parseOptionalGreater())) {
+      kind = ExprKind::Greater;
+    }
+    return kind ? binary(*kind, out, &ExprParser::parseSum) : success();
+  }
+
+  ParseResult parseSum(Expr &out) {
+    if (parseProduct(out))
+      return failure();
+    while (true) {
+      if (succeeded(parser.parseOptionalPlus())) {
+        if (binary(ExprKind::Add, out, &ExprParser::parseProduct))
+          return failure();
+      } else if (succeeded(parser.parseOptionalMinus())) {
+        if (binary(ExprKind::Sub, out, &ExprParser::parseProduct))
+          return failure();
+      } else {
+        return success();
+      }
+    }
+  }
+
+  ParseResult parseProduct(Expr &out) {
+    if (parseIndexed(out))
+      return failure();
+    while (true) {
+      std::optional<ExprKind> kind;
+      if (succeeded(parser.parseOptionalStar()))
+        kind = ExprKind::Mul;
+      else if (succeeded(parser.parseOptionalSlash()))
+        kind = ExprKind::Div;
+      else if (succeeded(parser.parseOptionalKeyword("mod")))
+        kind = ExprKind::Mod;
+      if (!kind)
+        return success();
+      if (binary(*kind, out, &ExprParser::parseIndexed))
+        return failure();
+    }
+  }
+
+  ParseResult parseIndexed(Expr &out) {
+    if (parsePrimary(out))
+      return failure();
+    // A size list may follow a name; only symbols are indexed.
+    while (out.kind() == ExprKind::Symbol &&
+           succeeded(parser.parseOptionalLSquare())) {
+      Expr index;
+      if (nested(index) || parser.parseRSquare())
+        return failure();
+      out = Expr::make(ExprKind::Index, {out, index});
+    }
+    return success();
+  }
+
+  /// An expression inside brackets, where `>` can only be an operator.
+  ParseResult nested(Expr &out) {
+    ++parens;
+    ParseResult result = parseOr(out);
+    --parens;
+    return result;
+  }
+
+  ParseResult parsePrimary(Expr &out) {
+    SMLoc loc = parser.getCurrentLocation();
+    if (succeeded(parser.parseOptionalLParen()))
+      return failure(nested(out) || parser.parseRParen());
+    if (succeeded(parser.parseOptionalMinus())) {
+      Expr operand;
+      if (parseIndexed(operand))
+        return failure();
+      out = Expr::make(ExprKind::Negate, {operand});
+      return success();
+    }
+    std::string text;
+    if (succeeded(parser.parseOptionalString(&text))) {
+      out = Expr::string(text);
+      return success();
+    }
+    // Keywords first: the integer parser would take `true` for -1.
+    StringRef name;
+    if (failed(parser.parseOptionalKeyword(&name))) {
+      int64_t number = 0;
+      OptionalParseResult integer = parser.parseOptionalInteger(number);
+      if (!integer.has_value())
+        return parser.emitError(loc, "expected an expression: a number, a "
+                                     "text, a symbol, 'config' or '('");
+      out = Expr::integer(number);
+      return *integer;
+    }
+    if (name == "true" || name == "false") {
+      out = Expr::boolean(name == "true");
+      return success();
+    }
+    if (name == "config")
+      return parseConfig(out);
+    std::optional<size_t> arity = Expr::arity(name.str());
+    if (!arity || failed(parser.parseOptionalLParen())) {
+      out = Expr::symbol(name.str());
+      return success();
+    }
+    std::vector<Expr> operands(1);
+    if (nested(operands[0]))
+      return failure();
+    while (succeeded(parser.parseOptionalComma())) {
+      operands.emplace_back();
+      if (nested(operands.back()))
+        return failure();
+    }
+    if (operands.size() != *arity)
+      return parser.emitError(loc, "'")
+             << name << "' takes " << *arity << " operands, got "
+             << operands.size();
+    out = Expr::call(name.str(), std::move(operands));
+    return parser.parseRParen();
+  }
+
+  ParseResult parseConfig(Expr &out) {
+    std::vector<std::string> names(1);
+    if (parser.parseString(&names[0]))
+      return failure();
+    while (succeeded(parser.parseOptionalVerticalBar())) {
+      names.emplace_back();
+      if (parser.parseString(&names.back()))
+        return failure();
+    }
+    std::optional<Expr> fallback;
+    if (succeeded(parser.parseOptionalKeyword("else"))) {
+      fallback.emplace();
+      if (parseOr(*fallback))
+        return failure();
+    }
+    out = Expr::config(std::move(names), fallback);
+    return success();
+  }
+
+  AsmParser &parser;
+  int parens = 0;
+
+public:
+  /// Inside `#delta.expr<...>` a bare `>` ends the attribute.
+  bool inAttribute = false;
+};
+} // namespace
+
+ParseResult delta::parseExpr(AsmParser &parser, Expr &expr) {
+  return ExprParser(parser).parseOr(expr);
+}
+
+Attribute ExprAttr::parse(AsmParser &parser, Type) {
+  Expr expr;
+  ExprParser exprParser(parser);
+  exprParser.inAttribute = true;
+  if (parser.parseLess() || exprParser.parseOr(expr) || parser.parseGreater())
+    return {};
+  return ExprAttr::get(parser.getContext(), expr);
+}
+
+void ExprAttr::print(AsmPrinter &printer) const {
+  std::string text = getValue().str();
+  // A comparison by `>` needs parentheses to be read back.
+  bool wrap = text.find('>') != std::string::npos;
+  printer << "<" << (wrap ? "(" : "") << text << (wrap ? ")" : "") << ">";
+}
+
+//===----------------------------------------------------------------------===//
+// Maps
+//===----------------------------------------------------------------------===//
+
+static ParseResult parseSizes(AsmParser &parser, int64_t &source,
+                              int64_t &destination) {
+  return failure(parser.parseInteger(source) || parser.parseArrow() ||
+                 parser.parseInteger(destination));
+}
+
+/// `+ step way` after an offset.
+static ParseResult parseStep(AsmParser &parser, int64_t &step) {
+  if (failed(parser.parseOptionalPlus()))
+    return success();
+  return failure(parser.parseInteger(step) || parser.parseKeyword("way"));
+}
+
+static ParseResult parsePiece(AsmParser &parser, int64_t numWays,
+                              WayPiece &out) {
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseLBrace())
+    return failure();
+  out.wayBegin = 0;
+  out.wayEnd = numWays;
+  if (succeeded(parser.parseOptionalLSquare()))
+    if (parser.parseInteger(out.wayBegin) || parser.parseComma() ||
+        parser.parseInteger(out.wayEnd) || parser.parseRParen() ||
+        parser.parseColon())
+      return failure();
+  if (parser.parseInteger(out.piece.source) ||
+      parseStep(parser, out.sourceStep) || parser.parseArrow() ||
+      parser.parseInteger(out.piece.destination) ||
+      parseStep(parser, out.destinationStep))
+    return failure();
+  while (succeeded(parser.parseOptionalComma())) {
+    Loop loop{};
+    if (parser.parseInteger(loop.extent) || parser.parseKeyword("x") ||
+        parser.parseLParen() || parser.parseInteger(loop.source) ||
+        parser.parseComma() || parser.parseInteger(loop.destination) ||
+        parser.parseRParen())
+      return failure();
+    if (loop.extent < 1 || loop.source < 1 || loop.destination < 1)
+      return parser.emitError(loc, "loop of extent ")
+             << loop.extent << " and strides " << loop.source << ", "
+             << loop.destination << ", required positive numbers";
+    out.piece.loops.push_back(loop);
+  }
+  if (parser.parseRBrace())
+    return failure();
+  if (out.wayBegin < 0 || out.wayEnd > numWays || out.wayBegin >= out.wayEnd)
+    return parser.emitError(loc, "ways [")
+           << out.wayBegin << ", " << out.wayEnd << ") of " << numWays;
+  return success();
+}
+
+Attribute MapAttr::parse(AsmParser &parser, Type) {
+  int64_t numWays = 0, source = 0, destination = 0;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseLess() || parser.parseKeyword("ways") ||
+      parser.parseInteger(numWays) || parser.parseComma() ||
+      parseSizes(parser, source, destination))
+    return {};
+  if (numWays < 1 || numWays > 1024) {
+    parser.emitError(loc, "map of ")
+        << numWays << " ways, required 1 to 1024";
+    return {};
+  }
+  std::vector<WayPiece> pieces;
+  while (succeeded(parser.parseOptionalComma())) {
+    pieces.emplace_back();
+    if (parsePiece(parser, numWays, pieces.back()))
+      return {};
+  }
+  if (parser.parseGreater())
+    return {};
+  return MapAttr::get(
+      parser.getContext(),
+      ShardedMap::expand(numWays, source, destination, pieces));
+}
+
+void MapAttr::print(AsmPrinter &printer) const {
+  const ShardedMap &map = getValue();
+  int64_t numWays = map.ways.size();
+  printer << "<ways " << numWays << ", " << map.sourceSize() << " -> "
+          << map.destinationSize();
+  auto step = [&](int64_t value) {
+    if (value)
+      printer << " + " << value << " way";
+  };
+  for (const WayPiece &piece : map.compress()) {
+    printer << ", {";
+    if (piece.wayBegin != 0 || piece.wayEnd != numWays)
+      printer << "[" << piece.wayBegin << ", " << piece.wayEnd << "): ";
+    printer << piece.piece.source;
+    step(piece.sourceStep);
+    printer << " -> " << piece.piece.destination;
+    step(piece.destinationStep);
+    for (const Loop &loop : piece.piece.loops)
+      printer << ", " << loop.extent << " x (" << loop.source << ", "
+              << loop.destination << ")";
+    printer << "}";
+  }
+  printer << ">";
+}

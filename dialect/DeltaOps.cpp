@@ -1,0 +1,582 @@
+//===- DeltaOps.cpp - Syntax and verifiers of the ops ---------------------===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// Expressions stand bare in the text of an op, so most ops have a parser of
+/// their own. Verifiers check what can be checked before sizes are numbers;
+/// the rest is checked when a model is bound (passes/Instantiate.cpp).
+///
+//===----------------------------------------------------------------------===//
+
+#include "dialect/DeltaDialect.h"
+
+#include "mlir/IR/Builders.h"
+
+using namespace delta;
+using namespace mlir;
+
+//===----------------------------------------------------------------------===//
+// Helpers
+//===----------------------------------------------------------------------===//
+
+static ParseResult parseExprAttr(OpAsmParser &parser, OperationState &result,
+                                 StringRef name) {
+  Expr expr;
+  if (parseExpr(parser, expr))
+    return failure();
+  result.addAttribute(name, ExprAttr::get(parser.getContext(), expr));
+  return success();
+}
+
+/// `[a, b, c]`
+static ParseResult parseExprList(OpAsmParser &parser, OperationState &result,
+                                 StringRef name) {
+  SmallVector<Attribute> items;
+  auto item = [&]() -> ParseResult {
+    Expr expr;
+    if (parseExpr(parser, expr))
+      return failure();
+    items.push_back(ExprAttr::get(parser.getContext(), expr));
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, item))
+    return failure();
+  result.addAttribute(name, parser.getBuilder().getArrayAttr(items));
+  return success();
+}
+
+static void printExprList(OpAsmPrinter &printer, ArrayAttr list) {
+  printer << "[";
+  llvm::interleaveComma(list.getAsRange<ExprAttr>(), printer,
+                        [&](ExprAttr expr) { printer << expr.getValue().str(); });
+  printer << "]";
+}
+
+static ParseResult parseKeywordAttr(OpAsmParser &parser, OperationState &result,
+                                    StringRef name) {
+  StringRef keyword;
+  if (parser.parseKeyword(&keyword))
+    return failure();
+  result.addAttribute(name, parser.getBuilder().getStringAttr(keyword));
+  return success();
+}
+
+static ParseResult parseStringAttr(OpAsmParser &parser, OperationState &result,
+                                   StringRef name) {
+  std::string text;
+  if (parser.parseString(&text))
+    return failure();
+  result.addAttribute(name, parser.getBuilder().getStringAttr(text));
+  return success();
+}
+
+static ParseResult parseDim(OpAsmParser &parser, OperationState &result) {
+  int64_t dim = 0;
+  if (parser.parseKeyword("dim") || parser.parseInteger(dim))
+    return failure();
+  result.addAttribute("dim", parser.getBuilder().getI64IntegerAttr(dim));
+  return success();
+}
+
+static ParseResult parseArrayOperand(OpAsmParser &parser,
+                                     OperationState &result) {
+  OpAsmParser::UnresolvedOperand operand;
+  return failure(
+      parser.parseOperand(operand) ||
+      parser.resolveOperand(operand, ArrayType::get(parser.getContext()),
+                            result.operands));
+}
+
+static ParseResult parseBody(OpAsmParser &parser, OperationState &result) {
+  Region *body = result.addRegion();
+  if (parser.parseRegion(*body))
+    return failure();
+  if (body->empty())
+    body->emplaceBlock();
+  return success();
+}
+
+/// An op whose text is an expression and a region.
+static ParseResult parseConditional(OpAsmParser &parser, OperationState &result,
+                                    StringRef name) {
+  return failure(parseExprAttr(parser, result, name) ||
+                 parseBody(parser, result) ||
+                 parser.parseOptionalAttrDict(result.attributes));
+}
+
+/// The layer numbers `0..3, 7`.
+static ParseResult parseLayerNumbers(OpAsmParser &parser,
+                                     SmallVectorImpl<int64_t> &layers) {
+  return parser.parseCommaSeparatedList(
+      AsmParser::Delimiter::Paren, [&]() -> ParseResult {
+        SMLoc loc = parser.getCurrentLocation();
+        int64_t first = 0, last = 0;
+        if (parser.parseInteger(first))
+          return failure();
+        last = first;
+        if (succeeded(parser.parseOptionalKeyword("to")) &&
+            parser.parseInteger(last))
+          return failure();
+        if (last < first || last - first > (1 << 20))
+          return parser.emitError(loc, "layers ")
+                 << first << " to " << last << ", required ascending numbers";
+        for (int64_t layer = first; layer <= last; ++layer)
+          layers.push_back(layer);
+        return success();
+      });
+}
+
+static void printLayerNumbers(OpAsmPrinter &printer, ArrayRef<int64_t> layers) {
+  printer << "(";
+  for (size_t i = 0; i < layers.size();) {
+    size_t j = i;
+    while (j + 1 < layers.size() && layers[j + 1] == layers[j] + 1)
+      ++j;
+    printer << (i ? ", " : "") << layers[i];
+    if (j > i)
+      printer << " to " << layers[j];
+    i = j + 1;
+  }
+  printer << ")";
+}
+
+/// `on layers(0 to 3) experts`, `on first`.
+static ParseResult parsePlace(OpAsmParser &parser, OperationState &result) {
+  if (failed(parser.parseOptionalKeyword("on")))
+    return success();
+  if (succeeded(parser.parseOptionalKeyword("layers"))) {
+    SmallVector<int64_t> layers;
+    if (parseLayerNumbers(parser, layers))
+      return failure();
+    result.addAttribute("layers",
+                        parser.getBuilder().getDenseI64ArrayAttr(layers));
+  } else if (parseKeywordAttr(parser, result, "stage")) {
+    return failure();
+  }
+  if (succeeded(parser.parseOptionalKeyword("experts")))
+    result.addAttribute("experts", parser.getBuilder().getUnitAttr());
+  return success();
+}
+
+static void printPlace(OpAsmPrinter &printer, StringAttr stage,
+                       DenseI64ArrayAttr layers, bool experts) {
+  if (!stage && !layers)
+    return;
+  printer << " on ";
+  if (layers) {
+    printer << "layers";
+    printLayerNumbers(printer, layers.asArrayRef());
+  } else {
+    printer << stage.getValue();
+  }
+  if (experts)
+    printer << " experts";
+}
+
+static LogicalResult verifyStage(Operation *op, std::optional<StringRef> stage) {
+  if (stage && *stage != "first" && *stage != "last")
+    return op->emitOpError("(on_c1) stage is '")
+           << *stage << "', required 'first' or 'last'";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Structure
+//===----------------------------------------------------------------------===//
+
+LogicalResult FamilyOp::verify() {
+  auto decoders = getBody().front().getOps<DecoderOp>();
+  if (std::distance(decoders.begin(), decoders.end()) != 1)
+    return emitOpError("(family_c1) has ")
+           << std::distance(decoders.begin(), decoders.end())
+           << " 'delta.decoder' ops, required one";
+  return success();
+}
+
+ParseResult UseOp::parse(OpAsmParser &parser, OperationState &result) {
+  StringAttr block;
+  SmallVector<Attribute> names, values;
+  if (parser.parseSymbolName(block, "block", result.attributes))
+    return failure();
+  if (succeeded(parser.parseOptionalKeyword("with"))) {
+    auto binding = [&]() -> ParseResult {
+      StringRef name;
+      Expr value;
+      if (parser.parseKeyword(&name) || parser.parseEqual() ||
+          parseExpr(parser, value))
+        return failure();
+      names.push_back(parser.getBuilder().getStringAttr(name));
+      values.push_back(ExprAttr::get(parser.getContext(), value));
+      return success();
+    };
+    if (parser.parseCommaSeparatedList(binding))
+      return failure();
+  }
+  result.addAttribute("names", parser.getBuilder().getArrayAttr(names));
+  result.addAttribute("values", parser.getBuilder().getArrayAttr(values));
+  return parser.parseOptionalAttrDict(result.attributes);
+}
+
+void UseOp::print(OpAsmPrinter &printer) {
+  printer << " ";
+  printer.printSymbolName(getBlock());
+  if (!getNames().empty())
+    printer << " with ";
+  llvm::interleaveComma(
+      llvm::zip(getNames().getAsRange<StringAttr>(),
+                getValues().getAsRange<ExprAttr>()),
+      printer, [&](auto binding) {
+        printer << std::get<0>(binding).getValue() << " = "
+                << std::get<1>(binding).getValue().str();
+      });
+  printer.printOptionalAttrDict((*this)->getAttrs(),
+                                {"block", "names", "values"});
+}
+
+ParseResult SymbolOp::parse(OpAsmParser &parser, OperationState &result) {
+  return failure(parseKeywordAttr(parser, result, "name") ||
+                 parser.parseEqual() ||
+                 parseExprAttr(parser, result, "value") ||
+                 parser.parseOptionalAttrDict(result.attributes));
+}
+void SymbolOp::print(OpAsmPrinter &printer) {
+  printer << " " << getName() << " = " << getValue().getValue().str();
+  printer.printOptionalAttrDict((*this)->getAttrs(), {"name", "value"});
+}
+
+ParseResult RequireOp::parse(OpAsmParser &parser, OperationState &result) {
+  return failure(parseExprAttr(parser, result, "condition") ||
+                 parser.parseComma() ||
+                 parseStringAttr(parser, result, "reason") ||
+                 parser.parseOptionalAttrDict(result.attributes));
+}
+void RequireOp::print(OpAsmPrinter &printer) {
+  printer << " " << getCondition().getValue().str() << ", " << getReasonAttr();
+  printer.printOptionalAttrDict((*this)->getAttrs(), {"condition", "reason"});
+}
+
+ParseResult DecoderOp::parse(OpAsmParser &parser, OperationState &result) {
+  if (parseExprAttr(parser, result, "layers"))
+    return failure();
+  if (succeeded(parser.parseOptionalKeyword("pattern")))
+    if (parseExprAttr(parser, result, "pattern") ||
+        parser.parseKeyword("kinds") ||
+        parseStringAttr(parser, result, "kinds"))
+      return failure();
+  return parser.parseOptionalAttrDict(result.attributes);
+}
+void DecoderOp::print(OpAsmPrinter &printer) {
+  printer << " " << getLayers().getValue().str();
+  if (getPattern())
+    printer << " pattern " << getPattern()->getValue().str() << " kinds "
+            << getKindsAttr();
+  printer.printOptionalAttrDict((*this)->getAttrs(),
+                                {"layers", "pattern", "kinds"});
+}
+
+ParseResult LayersOp::parse(OpAsmParser &parser, OperationState &result) {
+  return failure(parser.parseKeyword("where") ||
+                 parseConditional(parser, result, "condition"));
+}
+void LayersOp::print(OpAsmPrinter &printer) {
+  printer << " where " << getCondition().getValue().str() << " ";
+  printer.printRegion(getBody());
+  printer.printOptionalAttrDict((*this)->getAttrs(), {"condition"});
+}
+LogicalResult LayersOp::verify() {
+  if ((*this)->getParentOfType<LayersOp>() || (*this)->getParentOfType<OnOp>())
+    return emitOpError("(layers_c1) is inside another 'delta.layers' or a "
+                       "'delta.on'");
+  return success();
+}
+
+ParseResult OnOp::parse(OpAsmParser &parser, OperationState &result) {
+  return failure(parseKeywordAttr(parser, result, "stage") ||
+                 parseBody(parser, result) ||
+                 parser.parseOptionalAttrDict(result.attributes));
+}
+void OnOp::print(OpAsmPrinter &printer) {
+  printer << " " << getStage() << " ";
+  printer.printRegion(getBody());
+  printer.printOptionalAttrDict((*this)->getAttrs(), {"stage"});
+}
+LogicalResult OnOp::verify() {
+  if ((*this)->getParentOfType<LayersOp>())
+    return emitOpError("(on_c2) is inside a 'delta.layers'");
+  return verifyStage(*this, getStage());
+}
+
+ParseResult IfOp::parse(OpAsmParser &parser, OperationState &result) {
+  if (parseExprAttr(parser, result, "condition") || parseBody(parser, result))
+    return failure();
+  Region *elseRegion = result.addRegion();
+  if (succeeded(parser.parseOptionalKeyword("else"))) {
+    if (parser.parseRegion(*elseRegion))
+      return failure();
+    if (elseRegion->empty())
+      elseRegion->emplaceBlock();
+  }
+  return parser.parseOptionalAttrDict(result.attributes);
+}
+void IfOp::print(OpAsmPrinter &printer) {
+  printer << " " << getCondition().getValue().str() << " ";
+  printer.printRegion(getThenRegion());
+  if (!getElseRegion().empty()) {
+    printer << " else ";
+    printer.printRegion(getElseRegion());
+  }
+  printer.printOptionalAttrDict((*this)->getAttrs(), {"condition"});
+}
+
+ParseResult ExpertsOp::parse(OpAsmParser &parser, OperationState &result) {
+  return parseConditional(parser, result, "number");
+}
+void ExpertsOp::print(OpAsmPrinter &printer) {
+  printer << " " << getNumber().getValue().str() << " ";
+  printer.printRegion(getBody());
+  printer.printOptionalAttrDict((*this)->getAttrs(), {"number"});
+}
+LogicalResult ExpertsOp::verify() {
+  if ((*this)->getParentOfType<ExpertsOp>())
+    return emitOpError("(experts_c1) is inside another 'delta.experts'");
+  if ((*this)->getParentOfType<OnOp>())
+    return emitOpError("(experts_c1) is inside a 'delta.on', required a "
+                       "'delta.layers'");
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Parameters and tensors
+//===----------------------------------------------------------------------===//
+
+ParseResult ParamOp::parse(OpAsmParser &parser, OperationState &result) {
+  SmallVector<Attribute> names, schemes;
+  Builder &builder = parser.getBuilder();
+  do {
+    StringRef scheme;
+    std::string name;
+    (void)parser.parseOptionalKeyword(&scheme);
+    if (parser.parseString(&name))
+      return failure();
+    names.push_back(builder.getStringAttr(name));
+    schemes.push_back(builder.getStringAttr(scheme));
+  } while (succeeded(parser.parseOptionalVerticalBar()));
+  result.addAttribute("names", builder.getArrayAttr(names));
+  result.addAttribute("schemes", builder.getArrayAttr(schemes));
+  if (parseExprList(parser, result, "shape") || parser.parseColon() ||
+      parseKeywordAttr(parser, result, "dtype") || parsePlace(parser, result))
+    return failure();
+  result.addTypes(ArrayType::get(parser.getContext()));
+  return parser.parseOptionalAttrDict(result.attributes);
+}
+void ParamOp::print(OpAsmPrinter &printer) {
+  printer << " ";
+  llvm::interleave(
+      llvm::zip(getNames().getAsRange<StringAttr>(),
+                getSchemes().getAsRange<StringAttr>()),
+      [&](auto name) {
+        if (!std::get<1>(name).getValue().empty())
+          printer << std::get<1>(name).getValue() << " ";
+        printer << std::get<0>(name);
+      },
+      [&] { printer << " | "; });
+  printer << " ";
+  printExprList(printer, getShape());
+  printer << " : " << getDtype();
+  printPlace(printer, getStageAttr(), getLayersAttr(), getExperts());
+  printer.printOptionalAttrDict((*this)->getAttrs(),
+                                {"names", "schemes", "shape", "dtype", "stage",
+                                 "layers", "experts"});
+}
+LogicalResult ParamOp::verify() {
+  for (StringAttr scheme : getSchemes().getAsRange<StringAttr>())
+    if (!scheme.empty() && scheme != "grouped" && scheme != "sequential")
+      return emitOpError("(param_c3) name scheme is ")
+             << scheme << ", required 'grouped' or 'sequential'";
+  StringRef dtype = getDtype();
+  if (!llvm::is_contained({"storage", "f32", "bf16", "f16", "i64"}, dtype))
+    return emitOpError("type is '")
+           << dtype << "', required storage, f32, bf16, f16 or i64";
+  return verifyStage(*this, getStage());
+}
+
+ParseResult CopyOp::parse(OpAsmParser &parser, OperationState &result) {
+  return failure(parseStringAttr(parser, result, "name") ||
+                 parser.parseKeyword("of") ||
+                 parseArrayOperand(parser, result) ||
+                 parsePlace(parser, result) ||
+                 parser.parseOptionalAttrDict(result.attributes));
+}
+void CopyOp::print(OpAsmPrinter &printer) {
+  printer << " " << getNameAttr() << " of " << getOriginal();
+  printPlace(printer, getStageAttr(), {}, false);
+  printer.printOptionalAttrDict((*this)->getAttrs(), {"name", "stage"});
+}
+LogicalResult CopyOp::verify() {
+  if (!getOriginal().getDefiningOp<ParamOp>())
+    return emitOpError("(copy_c1) operand is not the result of a "
+                       "'delta.param'");
+  return verifyStage(*this, getStage());
+}
+
+ParseResult TensorOp::parse(OpAsmParser &parser, OperationState &result) {
+  if (parseStringAttr(parser, result, "name") || parser.parseEqual() ||
+      parseArrayOperand(parser, result) || parser.parseKeyword("as") ||
+      parseExprList(parser, result, "shape"))
+    return failure();
+  for (StringRef flag : {"stacked", "if_listed", "alias"})
+    if (succeeded(parser.parseOptionalKeyword(flag)))
+      result.addAttribute(flag, parser.getBuilder().getUnitAttr());
+  return parser.parseOptionalAttrDict(result.attributes);
+}
+void TensorOp::print(OpAsmPrinter &printer) {
+  printer << " " << getNameAttr() << " = " << getValue() << " as ";
+  printExprList(printer, getShape());
+  printer << (getStacked() ? " stacked" : "")
+          << (getIfListed() ? " if_listed" : "")
+          << (getAlias() ? " alias" : "");
+  printer.printOptionalAttrDict(
+      (*this)->getAttrs(), {"name", "shape", "stacked", "if_listed", "alias"});
+}
+
+//===----------------------------------------------------------------------===//
+// Index functions
+//===----------------------------------------------------------------------===//
+
+ParseResult UnshardOp::parse(OpAsmParser &parser, OperationState &result) {
+  if (parseArrayOperand(parser, result) || parseDim(parser, result) ||
+      parser.parseKeyword("over") || parseKeywordAttr(parser, result, "axis"))
+    return failure();
+  if (succeeded(parser.parseOptionalKeyword("ways")) &&
+      parseExprAttr(parser, result, "ways"))
+    return failure();
+  if (succeeded(parser.parseOptionalKeyword("sections"))) {
+    if (parseExprList(parser, result, "sections"))
+      return failure();
+  } else {
+    result.addAttribute("sections", parser.getBuilder().getArrayAttr({}));
+  }
+  result.addTypes(ArrayType::get(parser.getContext()));
+  return parser.parseOptionalAttrDict(result.attributes);
+}
+void UnshardOp::print(OpAsmPrinter &printer) {
+  printer << " " << getShards() << " dim " << getDim() << " over " << getAxis();
+  if (getWays())
+    printer << " ways " << getWays()->getValue().str();
+  if (!getSections().empty()) {
+    printer << " sections ";
+    printExprList(printer, getSections());
+  }
+  printer.printOptionalAttrDict((*this)->getAttrs(),
+                                {"dim", "axis", "ways", "sections"});
+}
+LogicalResult UnshardOp::verify() {
+  auto param = getShards().getDefiningOp<ParamOp>();
+  if (!param)
+    return emitOpError("(unshard_c1) operand is not the result of a "
+                       "'delta.param'");
+  for (Operation *user : getShards().getUsers())
+    if (isa<UnshardOp>(user) && user != *this)
+      return emitOpError("(unshard_c1) parameter is put together twice");
+  if (getAxis() != "tp" && getAxis() != "etp")
+    return emitOpError("(unshard_c5) axis is '")
+           << getAxis() << "', required 'tp' or 'etp'";
+  return success();
+}
+
+ParseResult ReshapeOp::parse(OpAsmParser &parser, OperationState &result) {
+  result.addTypes(ArrayType::get(parser.getContext()));
+  return failure(parseArrayOperand(parser, result) ||
+                 parseExprList(parser, result, "shape") ||
+                 parser.parseOptionalAttrDict(result.attributes));
+}
+void ReshapeOp::print(OpAsmPrinter &printer) {
+  printer << " " << getValue() << " ";
+  printExprList(printer, getShape());
+  printer.printOptionalAttrDict((*this)->getAttrs(), {"shape"});
+}
+
+ParseResult SplitOp::parse(OpAsmParser &parser, OperationState &result) {
+  if (parseArrayOperand(parser, result) || parseDim(parser, result) ||
+      parseExprList(parser, result, "sizes"))
+    return failure();
+  size_t parts = cast<ArrayAttr>(result.attributes.get("sizes")).size();
+  result.addTypes(
+      SmallVector<Type>(parts, ArrayType::get(parser.getContext())));
+  return parser.parseOptionalAttrDict(result.attributes);
+}
+void SplitOp::print(OpAsmPrinter &printer) {
+  printer << " " << getValue() << " dim " << getDim() << " ";
+  printExprList(printer, getSizes());
+  printer.printOptionalAttrDict((*this)->getAttrs(), {"dim", "sizes"});
+}
+
+ParseResult TakeOp::parse(OpAsmParser &parser, OperationState &result) {
+  result.addTypes(ArrayType::get(parser.getContext()));
+  return failure(parseArrayOperand(parser, result) ||
+                 parseDim(parser, result) || parser.parseKeyword("first") ||
+                 parseExprAttr(parser, result, "size") ||
+                 parser.parseKeyword("because") ||
+                 parseStringAttr(parser, result, "reason") ||
+                 parser.parseOptionalAttrDict(result.attributes));
+}
+void TakeOp::print(OpAsmPrinter &printer) {
+  printer << " " << getValue() << " dim " << getDim() << " first "
+          << getSize().getValue().str() << " because " << getReasonAttr();
+  printer.printOptionalAttrDict((*this)->getAttrs(),
+                                {"dim", "size", "reason"});
+}
+
+//===----------------------------------------------------------------------===//
+// Bound models
+//===----------------------------------------------------------------------===//
+
+LogicalResult SideOp::verify() {
+  for (NamedAttribute size : getMesh()) {
+    auto value = dyn_cast<IntegerAttr>(size.getValue());
+    if (!value || value.getInt() < 1)
+      return emitOpError("(side_c1) size of axis ")
+             << size.getName() << " is " << size.getValue()
+             << ", required an integer of at least 1";
+  }
+  int64_t sum = 0;
+  for (Attribute stage : getStages()) {
+    auto chunks = dyn_cast<ArrayAttr>(stage);
+    if (!chunks)
+      return emitOpError("(side_c2) stage ") << stage << " is not a list";
+    for (Attribute chunk : chunks) {
+      auto count = dyn_cast<IntegerAttr>(chunk);
+      if (!count || count.getInt() < 0)
+        return emitOpError("(side_c2) chunk ")
+               << chunk << " is not a number of layers";
+      sum += count.getInt();
+    }
+  }
+  if (sum != int64_t(getLayers()))
+    return emitOpError("(side_c2) stages hold ")
+           << sum << " layers, required " << getLayers();
+  return success();
+}
+
+LogicalResult ApplyOp::verify() {
+  if (getMaps().size() != getValues().size() || getMaps().empty())
+    return emitOpError("(apply_c1) has ")
+           << getMaps().size() << " maps for " << getValues().size()
+           << " operands, required one for each";
+  int64_t size = -1;
+  for (MapAttr map : getMaps().getAsRange<MapAttr>()) {
+    int64_t next = map.getValue().destinationSize();
+    if (size >= 0 && next != size)
+      return emitOpError("(apply_c1) maps lead into arrays of ")
+             << size << " and " << next << " elements, required one size";
+    size = next;
+  }
+  return success();
+}
+
+#define GET_OP_CLASSES
+#include "dialect/DeltaOps.cpp.inc"

@@ -1,0 +1,102 @@
+//===- NameTemplate.cpp - Names with holes --------------------------------===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/NameTemplate.h"
+
+#include <algorithm>
+#include <set>
+
+using namespace delta;
+
+std::string delta::fillName(const std::string &name, int64_t layer,
+                            int64_t expert) {
+  std::string out;
+  for (size_t at = 0; at < name.size();) {
+    size_t end = name[at] == '{' ? name.find('}', at) : std::string::npos;
+    if (end == std::string::npos) {
+      out += name[at++];
+      continue;
+    }
+    std::string hole = name.substr(at + 1, end - at - 1);
+    size_t plus = hole.find('+');
+    int64_t value = hole.substr(0, plus) == "layer" ? layer : expert;
+    if (plus != std::string::npos)
+      value += std::stoll(hole.substr(plus + 1));
+    out += std::to_string(value);
+    at = end + 1;
+  }
+  return out;
+}
+
+/// True if two templates could give one name, a hole standing for digits.
+static bool couldAgree(const std::string &a, size_t i, const std::string &b,
+                       size_t j) {
+  while (i < a.size() || j < b.size()) {
+    bool holeA = i < a.size() && a[i] == '{';
+    bool holeB = j < b.size() && b[j] == '{';
+    if (!holeA && !holeB) {
+      if (i >= a.size() || j >= b.size() || a[i] != b[j])
+        return false;
+      ++i;
+      ++j;
+      continue;
+    }
+    if (holeA && holeB) {
+      i = a.find('}', i) + 1;
+      j = b.find('}', j) + 1;
+      continue;
+    }
+    const std::string &text = holeA ? b : a;
+    size_t digits = holeA ? j : i;
+    size_t next = holeA ? a.find('}', i) + 1 : b.find('}', j) + 1;
+    for (size_t k = digits; k < text.size() && isdigit(text[k]); ++k)
+      if (holeA ? couldAgree(a, next, b, k + 1) : couldAgree(a, k + 1, b, next))
+        return true;
+    return false;
+  }
+  return true;
+}
+
+static std::set<std::string> fillAll(const NamedInstances &entry) {
+  std::set<std::string> names;
+  std::vector<int64_t> layers = entry.layers;
+  if (layers.empty())
+    layers.push_back(0);
+  for (int64_t layer : layers)
+    for (int64_t expert = 0; expert < std::max<int64_t>(entry.numExperts, 1);
+         ++expert)
+      names.insert(fillName(entry.name, layer, expert));
+  return names;
+}
+
+std::optional<Clash>
+delta::findClash(const std::vector<NamedInstances> &list) {
+  for (size_t i = 0; i < list.size(); ++i)
+    for (size_t j = i + 1; j < list.size(); ++j) {
+      const NamedInstances &a = list[i], &b = list[j];
+      if (a.owner == b.owner || !couldAgree(a.name, 0, b.name, 0))
+        continue;
+      if (a.layers.empty() && b.layers.empty() && a.stage != b.stage &&
+          !a.stage.empty() && !b.stage.empty())
+        continue;
+      if (a.name == b.name) {
+        // One template: it clashes where the instances meet.
+        std::vector<int64_t> both;
+        std::set_intersection(a.layers.begin(), a.layers.end(),
+                              b.layers.begin(), b.layers.end(),
+                              std::back_inserter(both));
+        if (both.empty() && !(a.layers.empty() && b.layers.empty()))
+          continue;
+        return Clash{i, j, fillName(a.name, both.empty() ? 0 : both[0], 0)};
+      }
+      std::set<std::string> names = fillAll(a);
+      for (const std::string &name : fillAll(b))
+        if (names.count(name))
+          return Clash{i, j, name};
+    }
+  return std::nullopt;
+}
