@@ -32,8 +32,6 @@ struct Holder {
   std::vector<std::vector<uint64_t>> pending; ///< tag, kPadding or kReceived
 };
 
-std::string quoted(const std::string &name) { return "\"" + name + "\""; }
-
 const char *valueOpName(delta_value_op_t op) {
   return op == DELTA_VALUE_ID        ? "no value op"
          : op == DELTA_VALUE_ADD_ONE ? "value op +1"
@@ -92,16 +90,18 @@ Checker::Checker(const Expectations &expectations, MapSource &map, bool neutral)
 void Checker::add(const Holder &holder, size_t expectation, int64_t element,
                   std::string wanted, std::string found) {
   const Expected &expected = (*holder.expected)[expectation];
-  report.add({holder.label + " " + quoted(expected.names.front()),
-              element < 0 ? "" : elementText(expected.shape, element),
+  std::optional<Shape> index;
+  if (element >= 0)
+    index = indexOf(expected.shape, element);
+  report.add({holder.label, expected.names.front(), std::move(index),
               std::move(wanted), std::move(found)});
 }
 
 bool Checker::matchParam(const Holder &holder, const Expected &expected,
                          const delta_param_info_t &info) {
-  const std::string label = holder.label + " " + quoted(expected.names[0]);
   const auto differ = [&](std::string wanted, std::string found) {
-    report.add({label, "", std::move(wanted), std::move(found)});
+    report.add({holder.label, expected.names.front(), std::nullopt,
+                std::move(wanted), std::move(found)});
     return false;
   };
   if (info.rank > DELTA_MAX_RANK || shapeOf(info) != expected.shape)
@@ -134,14 +134,14 @@ bool Checker::matchRank(delta_side_id_t side, uint32_t rank, Holder &holder) {
   for (uint32_t p = 0; p < numParams; ++p) {
     delta_param_info_t info = {};
     if (!map.param(side, rank, p, info)) {
-      report.add({holder.label, "", "parameter " + std::to_string(p),
-                  "an error of the plan"});
+      report.add({holder.label, "", std::nullopt,
+                  "parameter " + std::to_string(p), "an error of the plan"});
       return false;
     }
     const std::string name = namesOf(info).front();
     const auto found = byName.find({info.chunk, name});
     if (found == byName.end()) {
-      report.add({holder.label + " " + quoted(name), "", "no such name",
+      report.add({holder.label, name, std::nullopt, "no such name",
                   "chunk " + std::to_string(info.chunk)});
       good = false;
       continue;
@@ -176,7 +176,7 @@ bool Checker::matchCopy(delta_side_id_t side, const Holder &holder,
 bool Checker::matchParams(delta_side_id_t side, std::vector<Holder> &holders) {
   if (map.numRanks(side) != holders.size()) {
     report.add({side == DELTA_SOURCE ? "source" : "destination", "",
-                std::to_string(holders.size()) + " ranks",
+                std::nullopt, std::to_string(holders.size()) + " ranks",
                 std::to_string(map.numRanks(side))});
     return false;
   }
@@ -202,7 +202,8 @@ bool Checker::tagOf(uint32_t rank, const delta_tile_info_t &tile,
   const size_t index = inRange ? holder.ofParam[place.param] : 0;
   if (!inRange || place.element < 0 ||
       place.element >= count((*holder.expected)[index].shape)) {
-    report.add({holder.label, "", "tiles inside its own parameters",
+    report.add({holder.label, "", std::nullopt,
+                "tiles inside its own parameters",
                 "element " + std::to_string(place.element) + " of parameter " +
                     std::to_string(place.param) + " of rank " +
                     std::to_string(place.rank)});
@@ -222,7 +223,8 @@ void Checker::receive(std::vector<Holder> &holders, const delta_place_t &place,
   ++report.elements;
   if (place.rank >= holders.size() ||
       place.param >= holders[place.rank].ofParam.size())
-    return report.add({"element " + space.describe(tag), "", "a destination",
+    return report.add({"element " + space.describe(tag), "", std::nullopt,
+                       "a destination",
                        "parameter " + std::to_string(place.param) +
                            " of rank " + std::to_string(place.rank)});
   Holder &holder = holders[place.rank];
@@ -270,8 +272,8 @@ void Checker::walkRank(uint32_t rank) {
         receive(receivers, place, tag);
     }
     if (!good)
-      report.add({sources[rank].label, "", "tile " + std::to_string(t),
-                  "an error of the plan"});
+      report.add({sources[rank].label, "", std::nullopt,
+                  "tile " + std::to_string(t), "an error of the plan"});
   }
 }
 
@@ -309,7 +311,8 @@ Report Checker::run() {
   good &= matchParams(DELTA_HF, neutrals);
   good &= matchParams(DELTA_DESTINATION, receivers);
   if (map.destinationIsHf() != neutralDestination) {
-    report.add({"destination", "", "the layout of the program", "another"});
+    report.add({"destination", "", std::nullopt, "the layout of the program",
+                "another"});
     good = false;
   }
   if (!good)

@@ -33,13 +33,17 @@ std::string toText(const Shape &shape) {
   return text + "]";
 }
 
-std::string elementText(const Shape &shape, int64_t element) {
+Shape indexOf(const Shape &shape, int64_t element) {
   Shape index(shape.size());
   for (size_t i = shape.size(); i-- > 0;) {
     index[i] = element % shape[i];
     element /= shape[i];
   }
-  return toText(index);
+  return index;
+}
+
+std::string elementText(const Shape &shape, int64_t element) {
+  return toText(indexOf(shape, element));
 }
 
 template <class T> static void copy(T *to, const T *from, int64_t size) {

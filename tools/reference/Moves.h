@@ -33,7 +33,10 @@ int64_t count(const Shape &shape, size_t begin, size_t end);
 /// "[2, 3]".
 std::string toText(const Shape &shape);
 
-/// The multi-index of a row-major element, "[1, 0]".
+/// The multi-index of a row-major element.
+Shape indexOf(const Shape &shape, int64_t element);
+
+/// The same, "[1, 0]".
 std::string elementText(const Shape &shape, int64_t element);
 
 /// One row-major array. Its elements start uninitialized.

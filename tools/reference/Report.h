@@ -16,14 +16,14 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace delta::reference {
 
-/// `tensor` may say the rank too. `element` is a multi-index, empty where a
-/// whole tensor is meant.
 struct Mismatch {
-  std::string tensor;
-  std::string element;
+  std::string where;                           ///< "rank 3", or empty
+  std::string tensor;                          ///< or empty
+  std::optional<std::vector<int64_t>> element; ///< else the whole tensor
   std::string expected;
   std::string found;
 };
@@ -41,13 +41,8 @@ struct Report {
   }
 };
 
-/// One sentence: `"a.weight" [1, 2]: expected X, found Y`.
-inline std::string toText(const Mismatch &mismatch) {
-  std::string text = mismatch.tensor;
-  if (!mismatch.element.empty())
-    text += " " + mismatch.element;
-  return text + ": expected " + mismatch.expected + ", found " + mismatch.found;
-}
+/// One sentence: `rank 3 "a.weight" [1, 2]: expected X, found Y`.
+std::string toText(const Mismatch &mismatch);
 
 } // namespace delta::reference
 

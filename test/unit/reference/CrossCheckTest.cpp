@@ -320,7 +320,7 @@ TEST(CrossCheck, wrongExpert) {
           element.source.param = map.find(DELTA_SOURCE, 0, "layers.1.expert1");
   });
   EXPECT_GT(report.mismatches, 0);
-  EXPECT_EQ(report.first->tensor, "rank 0") << firstOf(report);
+  EXPECT_EQ(report.first->where, "rank 0") << firstOf(report);
 }
 
 TEST(CrossCheck, wrongValueOp) {

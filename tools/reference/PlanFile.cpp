@@ -1,0 +1,94 @@
+//===- PlanFile.cpp - A compiled plan, opened -----------------------------===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// dlopen, temporary directories and the child process.
+///
+//===----------------------------------------------------------------------===//
+
+#include "tools/reference/PlanFile.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <filesystem>
+#include <spawn.h>
+#include <sys/wait.h>
+
+extern char **environ;
+
+namespace fs = std::filesystem;
+
+namespace delta::reference {
+
+std::unique_ptr<PlanFile> PlanFile::open(const std::string &path,
+                                         std::string &error) {
+  // A name without a slash would be searched for among system libraries.
+  const std::string file =
+      path.find('/') == std::string::npos ? "./" + path : path;
+  void *handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
+    error = std::string("cannot open plan: ") + dlerror();
+    return nullptr;
+  }
+  using Query = const delta_plan_api_t *(uint32_t);
+  auto *query = reinterpret_cast<Query *>(dlsym(handle, "delta_plan_query"));
+  const delta_plan_api_t *table = query ? query(DELTA_ABI_VERSION) : nullptr;
+  if (!table || table->version != DELTA_ABI_VERSION ||
+      table->size < sizeof(delta_plan_api_t)) {
+    error =
+        path + ": no plan of ABI version " + std::to_string(DELTA_ABI_VERSION);
+    dlclose(handle);
+    return nullptr;
+  }
+  return std::unique_ptr<PlanFile>(new PlanFile(handle, table));
+}
+
+PlanFile::~PlanFile() { dlclose(handle); }
+
+TemporaryDirectory::TemporaryDirectory() {
+  std::error_code code;
+  std::string pattern = (fs::temp_directory_path(code) / "delta-XXXXXX");
+  if (!code && mkdtemp(pattern.data()))
+    directory = pattern;
+}
+
+TemporaryDirectory::~TemporaryDirectory() {
+  std::error_code code;
+  if (!directory.empty())
+    fs::remove_all(directory, code);
+}
+
+int runCompiler(const std::vector<std::string> &arguments, std::string &error) {
+  std::error_code code;
+  const fs::path self = fs::read_symlink("/proc/self/exe", code);
+  const std::string compiler = self.parent_path() / "delta-compile";
+  std::vector<char *> argv = {const_cast<char *>(compiler.c_str())};
+  for (const std::string &argument : arguments)
+    argv.push_back(const_cast<char *>(argument.c_str()));
+  argv.push_back(nullptr);
+  pid_t child = 0;
+  const int failure = posix_spawn(&child, compiler.c_str(), nullptr, nullptr,
+                                  argv.data(), environ);
+  int status = 0;
+  if (failure != 0) {
+    error = "cannot run " + compiler + ": " + std::strerror(failure);
+    return 1;
+  }
+  while (waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) {
+      error = "cannot wait for " + compiler + ": " + std::strerror(errno);
+      return 1;
+    }
+  if (WIFEXITED(status))
+    return WEXITSTATUS(status);
+  error = compiler + " was ended by signal " + std::to_string(WTERMSIG(status));
+  return 1;
+}
+
+} // namespace delta::reference
