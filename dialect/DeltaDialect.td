@@ -62,7 +62,8 @@ def Delta_ExprAttr : Delta_Attr<"Expr", "expr"> {
 
     Example: `#delta.expr<(n + 2 * g) * d>`
   }];
-  let parameters = (ins AttrParameter<"::delta::Expr", "the expression">:$value);
+  let parameters = (ins AttrParameter<"::delta::Expr", "the expression",
+                                      "const ::delta::Expr &">:$value);
   let hasCustomAssemblyFormat = 1;
 }
 
@@ -79,7 +80,8 @@ def Delta_MapAttr : Delta_Attr<"Map", "map"> {
     Example: rows of two ranks, `[4, 8]` each, of an `[8, 8]` array:
     `#delta.map<ways 2, 32 -> 64, {[0, 2): 0 -> 0 + 32 way, 32 x (1, 1)}>`
   }];
-  let parameters = (ins AttrParameter<"::delta::ShardedMap", "the maps">:$value);
+  let parameters = (ins AttrParameter<"::delta::ShardedMap", "the maps",
+                                      "const ::delta::ShardedMap &">:$value);
   let hasCustomAssemblyFormat = 1;
 }
 

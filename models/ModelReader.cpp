@@ -1,0 +1,335 @@
+//===- ModelReader.cpp - model.json as a value ----------------------------===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "models/ModelReader.h"
+
+#include "models/Json.h"
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+using namespace delta;
+using nlohmann::json;
+
+namespace {
+
+/// Carries one diagnostic out of nested readers; it never leaves this file.
+struct ReadError {
+  std::string text;
+};
+
+/// A JSON object being read key by key.
+class Reader {
+public:
+  Reader(const Document &document, std::string pointer)
+      : document(document), pointer(std::move(pointer)),
+        node(document.root.at(json::json_pointer(this->pointer))) {
+    if (!node.is_object())
+      fail("", "is " + shown(node) + ", required an object");
+  }
+
+  /// Reports `text` about a key, or about the object itself.
+  [[noreturn]] void fail(const std::string &key,
+                         const std::string &text) const {
+    std::string at = key.empty() ? pointer : pointer + "/" + key;
+    std::string name = (pointer + (key.empty() ? "" : "/" + key));
+    name = name.empty() ? "model" : name.substr(1);
+    for (char &c : name)
+      c = c == '/' ? '.' : c;
+    throw ReadError{document.place(at) + ": error: " + name + " " + text};
+  }
+
+  bool has(const std::string &key) const { return node.contains(key); }
+  const json &at(const std::string &key) const { return node.at(key); }
+  bool isNullOrAbsent(const std::string &key) const {
+    return !has(key) || at(key).is_null();
+  }
+
+  /// An integer of at least `least`.
+  int64_t integer(const std::string &key, int64_t fallback, int64_t least,
+                  int64_t most = 1 << 20) const {
+    if (!has(key))
+      return fallback;
+    const json &value = at(key);
+    if (!value.is_number_integer() || value.get<int64_t>() < least ||
+        value.get<int64_t>() > most)
+      fail(key, "is " + shown(value) + ", required an integer from " +
+                    std::to_string(least) + " to " + std::to_string(most));
+    return value.get<int64_t>();
+  }
+
+  bool boolean(const std::string &key, bool fallback) const {
+    if (!has(key))
+      return fallback;
+    if (!at(key).is_boolean())
+      fail(key, "is " + shown(at(key)) + ", required true or false");
+    return at(key).get<bool>();
+  }
+
+  /// One of `choices`.
+  std::string choice(const std::string &key, const std::string &fallback,
+                     const std::vector<std::string> &choices) const {
+    if (!has(key))
+      return fallback;
+    for (const std::string &choice : choices)
+      if (at(key) == choice)
+        return choice;
+    std::string list;
+    for (const std::string &choice : choices)
+      list += (list.empty() ? "\"" : ", \"") + choice + "\"";
+    fail(key, "is " + shown(at(key)) + ", required one of " + list);
+  }
+
+  /// A key of later work: only its default is taken.
+  void notBuilt(const std::string &key, const json &fallback) const {
+    if (has(key) && at(key) != fallback)
+      fail(key, "is " + shown(at(key)) + ": not built yet, only " +
+                    fallback.dump());
+  }
+
+  void allow(const std::set<std::string> &keys) const {
+    for (auto it = node.begin(); it != node.end(); ++it)
+      if (!keys.count(it.key())) {
+        std::string list;
+        for (const std::string &key : keys)
+          list += (list.empty() ? "" : ", ") + key;
+        fail(it.key(), "is not a key; known keys are " + list);
+      }
+  }
+
+  static std::string shown(const json &value) {
+    std::string text = value.dump();
+    return text.size() > 60 ? text.substr(0, 57) + "..." : text;
+  }
+
+private:
+  const Document &document;
+  std::string pointer;
+  const json &node;
+};
+
+const std::set<std::string> trainerKeys = {
+    "tp",        "ep",         "etp",       "pp",
+    "vpp",       "cp",         "dp",        "dtype",
+    "experts",   "head",       "naming",    "vocab_multiple",
+    "pp_layout", "mtp_layers", "table_rule", "glu_interleave",
+    "account_for_embedding",   "account_for_loss"};
+
+} // namespace
+
+static std::string readText(const std::string &path, const std::string &what) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream buffer;
+  buffer << file.rdbuf();
+  if (!file || std::filesystem::is_directory(path))
+    throw ReadError{path + ": error: cannot read " + what};
+  return buffer.str();
+}
+
+static Document parse(const std::string &path, const std::string &text,
+                      const std::string &lenient) {
+  std::string error;
+  std::optional<Document> document = parseJson(path, text, lenient, error);
+  if (!document)
+    throw ReadError{error};
+  return std::move(*document);
+}
+
+/// `pp_layout`: null, [layers a stage], [[layers a chunk] a stage] or a hybrid
+/// pattern. Whether it fits the model is checked when the family is bound.
+static void readLayout(const Reader &reader, TrainerOptions &out) {
+  const std::string key = "pp_layout";
+  if (reader.isNullOrAbsent(key))
+    return;
+  const json &value = reader.at(key);
+  if (value.is_string()) {
+    out.layoutPattern = value.get<std::string>();
+    if (out.layoutPattern.empty())
+      reader.fail(key, "is empty");
+    return;
+  }
+  auto bad = [&] {
+    reader.fail(key, "is " + Reader::shown(value) +
+                         ", required null, a list of layer counts a stage, a "
+                         "list of lists of layer counts a chunk, or a hybrid "
+                         "pattern");
+  };
+  auto count = [&](const json &number) {
+    if (!number.is_number_integer() || number.get<int64_t>() < 0 ||
+        number.get<int64_t>() > (1 << 16))
+      bad();
+    return number.get<int64_t>();
+  };
+  if (!value.is_array() || value.empty())
+    bad();
+  for (const json &stage : value) {
+    if (stage.is_array() != value[0].is_array())
+      bad();
+    if (!stage.is_array()) {
+      out.stageLayers.push_back(count(stage));
+      continue;
+    }
+    out.chunkLayers.emplace_back();
+    for (const json &chunk : stage)
+      out.chunkLayers.back().push_back(count(chunk));
+  }
+}
+
+static TrainerOptions readTrainer(const Reader &reader) {
+  TrainerOptions out;
+  out.tp = reader.integer("tp", 1, 1);
+  out.ep = reader.integer("ep", 1, 1);
+  out.etp = reader.integer("etp", 1, 1);
+  out.pp = reader.integer("pp", 1, 1);
+  out.vpp = reader.integer("vpp", 1, 1);
+  out.cp = reader.integer("cp", 1, 1);
+  for (auto [key, size] : {std::pair{"tp", out.tp}, {"etp", out.etp}})
+    if (size > 1024)
+      reader.fail(key, "is " + std::to_string(size) +
+                           ", required at most 1024");
+  if (out.vpp > 1 && out.pp == 1)
+    reader.fail("vpp", "is " + std::to_string(out.vpp) +
+                           ", virtual stages need pp above 1");
+  // Per stage the dense and the expert ranks are the same ranks.
+  int64_t dense = out.tp * out.cp, experts = out.etp * out.ep;
+  if (reader.isNullOrAbsent("dp")) {
+    out.dp = 1;
+    while (dense * out.dp % experts != 0)
+      ++out.dp;
+  } else {
+    out.dp = reader.integer("dp", 1, 1);
+    if (dense * out.dp % experts != 0)
+      reader.fail("dp", "is " + std::to_string(out.dp) +
+                            ": tp x cp x dp = " +
+                            std::to_string(dense * out.dp) +
+                            " ranks a stage are not divisible by etp x ep = " +
+                            std::to_string(experts));
+  }
+  out.edp = dense * out.dp / experts;
+  if (dense * out.dp * out.pp > (1 << 20))
+    reader.fail("", "has " + std::to_string(dense * out.dp * out.pp) +
+                        " ranks, required at most 1048576");
+  std::string dtype = reader.choice("dtype", "bf16", {"bf16", "fp16", "fp32"});
+  out.dtype = dtype == "fp16" ? "f16" : dtype == "fp32" ? "f32" : dtype;
+  out.vocabMultiple = reader.integer("vocab_multiple", 128, 0);
+  if (!reader.isNullOrAbsent("mtp_layers"))
+    out.mtpLayers = reader.integer("mtp_layers", 0, 0);
+  out.experts =
+      reader.choice("experts", "grouped", {"grouped", "sequential"});
+  reader.notBuilt("glu_interleave", nullptr);
+  reader.notBuilt("head", "lm");
+  reader.notBuilt("naming", nullptr);
+  reader.notBuilt("table_rule", nullptr);
+  out.accountForEmbedding = reader.boolean("account_for_embedding", false);
+  out.accountForLoss = reader.boolean("account_for_loss", false);
+  readLayout(reader, out);
+  return out;
+}
+
+static void readRollout(const Document &document, Model &model) {
+  Reader reader(document, "/rollout");
+  std::string engine = reader.choice("engine", "hf",
+                                     {"hf", "megatron", "vllm", "sglang"});
+  if (engine == "vllm" || engine == "sglang")
+    reader.fail("engine", "is \"" + engine +
+                              "\": not built yet, only \"hf\" and "
+                              "\"megatron\"");
+  if (engine == "hf") {
+    reader.allow({"engine", "replicas"});
+  } else {
+    std::set<std::string> keys = trainerKeys;
+    keys.insert({"engine", "replicas"});
+    reader.allow(keys);
+    model.destination = readTrainer(reader);
+  }
+  model.replicas = reader.integer("replicas", 1, 1);
+}
+
+static void readSync(const Document &document) {
+  Reader reader(document, "/sync");
+  reader.allow({"snapshot", "dtype", "fp8", "lora", "frozen", "verify_every"});
+  reader.notBuilt("snapshot", "device");
+  reader.notBuilt("dtype", "bf16");
+  reader.notBuilt("fp8", nullptr);
+  reader.notBuilt("lora", nullptr);
+  reader.notBuilt("frozen", json::array());
+  reader.notBuilt("verify_every", 0);
+}
+
+static void readConfig(const Document &document, const Reader &top,
+                       const std::filesystem::path &folder, Model &model) {
+  if (!top.has("config"))
+    top.fail("", "has no key \"config\": the published config or its path");
+  const json &value = top.at("config");
+  Document own;
+  const Document *holder = &document;
+  std::string pointer = "/config";
+  if (value.is_string()) {
+    model.configPath = (folder / value.get<std::string>()).string();
+    own = parse(model.configPath, readText(model.configPath, "the config"),
+                "");
+    holder = &own;
+    pointer.clear();
+  } else {
+    model.configPath = model.path;
+  }
+  Reader reader(*holder, pointer);
+  model.config = holder->root.at(json::json_pointer(pointer));
+  if (!reader.isNullOrAbsent("model_type")) {
+    if (!reader.at("model_type").is_string())
+      reader.fail("model_type", "is " +
+                                    Reader::shown(reader.at("model_type")) +
+                                    ", required a text");
+    model.modelType = reader.at("model_type").get<std::string>();
+  }
+  if (!reader.isNullOrAbsent("architectures")) {
+    const json &list = reader.at("architectures");
+    for (const json &name : list.is_array() ? list : json::array({0})) {
+      if (!name.is_string())
+        reader.fail("architectures", "is " + Reader::shown(list) +
+                                         ", required a list of texts");
+      model.architectures.push_back(name.get<std::string>());
+    }
+  }
+}
+
+std::optional<Model> delta::readModel(const std::string &path,
+                                      std::string &error) {
+  try {
+    Model model;
+    model.path = path;
+    Document document = parse(path, readText(path, "the model"), "/config");
+    Reader top(document, "");
+    top.allow({"config", "checkpoint", "trainer", "rollout", "sync",
+               "family"});
+    std::filesystem::path folder = std::filesystem::path(path).parent_path();
+    readConfig(document, top, folder, model);
+    top.notBuilt("checkpoint", nullptr);
+    if (top.has("trainer")) {
+      Reader trainer(document, "/trainer");
+      trainer.allow(trainerKeys);
+      model.trainer = readTrainer(trainer);
+    }
+    if (top.has("rollout"))
+      readRollout(document, model);
+    if (top.has("sync"))
+      readSync(document);
+    if (top.has("family")) {
+      if (!top.at("family").is_string())
+        top.fail("family", "is " + Reader::shown(top.at("family")) +
+                               ", required the path of a family text");
+      model.familyPath =
+          (folder / top.at("family").get<std::string>()).string();
+    }
+    return model;
+  } catch (const ReadError &caught) {
+    error = caught.text;
+    return std::nullopt;
+  }
+}

@@ -1,0 +1,61 @@
+//===- ModelReader.h - model.json as a value --------------------*- C++ -*-===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// Reads and checks model.json (models/SCHEMA.md). Knows nothing of families:
+/// what a config must hold is the business of their text.
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef DELTA_MODELS_MODELREADER_H
+#define DELTA_MODELS_MODELREADER_H
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace delta {
+
+/// One trainer geometry. Every size is at least 1; dp is filled in.
+struct TrainerOptions {
+  int64_t tp = 1, ep = 1, etp = 1, pp = 1, vpp = 1, cp = 1, dp = 1, edp = 1;
+  std::string dtype = "bf16"; ///< bf16, f16, f32
+  int64_t vocabMultiple = 128;
+  std::optional<int64_t> mtpLayers;
+  std::string experts = "grouped"; ///< or sequential
+  /// At most one of the three is set.
+  std::vector<int64_t> stageLayers;
+  std::vector<std::vector<int64_t>> chunkLayers;
+  std::string layoutPattern;
+  bool accountForEmbedding = false;
+  bool accountForLoss = false;
+};
+
+/// A model with its geometries.
+struct Model {
+  std::string path;       ///< of model.json, for messages
+  std::string configPath; ///< of the config, or of model.json
+  nlohmann::json config;
+  std::string modelType;                  ///< empty if the config has none
+  std::vector<std::string> architectures; ///< of the config
+  TrainerOptions trainer;
+  /// Another geometry as the destination; else the checkpoint's layout.
+  std::optional<TrainerOptions> destination;
+  int64_t replicas = 1;
+  std::string familyPath; ///< resolved; empty: by model type
+};
+
+/// Reads model.json and the config it names. On failure returns nothing and
+/// sets `error` to one line, `path:line:column: error: ...`.
+std::optional<Model> readModel(const std::string &path, std::string &error);
+
+} // namespace delta
+
+#endif // DELTA_MODELS_MODELREADER_H

@@ -1,0 +1,206 @@
+//===- Reference.cpp - A bound module as a reference program --------------===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Lower.h"
+
+#include "passes/Shapes.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace delta;
+using namespace mlir;
+
+namespace {
+
+/// One side's ops, one record each: nothing is computed here.
+class SideRecorder {
+public:
+  explicit SideRecorder(SideOp side) : side(side) {}
+
+  FailureOr<reference::Side> run() {
+    recordGeometry();
+    for (Operation &op : side.getBody().front())
+      if (failed(record(&op)))
+        return failure();
+    return std::move(out);
+  }
+
+private:
+  void recordGeometry() {
+    auto size = [&](StringRef axis) {
+      auto attr = dyn_cast_or_null<IntegerAttr>(side.getMesh().get(axis));
+      return attr ? attr.getInt() : 1;
+    };
+    out.geometry.tp = size("tp");
+    out.geometry.cp = size("cp");
+    out.geometry.dp = size("dp");
+    out.geometry.ep = size("ep");
+    out.geometry.etp = size("etp");
+    out.geometry.edp = size("edp");
+    out.geometry.pp = size("pp");
+    out.geometry.vpp = size("vpp");
+    for (Attribute stage : side.getStages()) {
+      out.geometry.stageLayers.emplace_back();
+      for (Attribute chunk : cast<ArrayAttr>(stage))
+        out.geometry.stageLayers.back().push_back(
+            cast<IntegerAttr>(chunk).getInt());
+    }
+    out.numLayers = side.getLayers();
+    out.numExperts = side.getExperts();
+  }
+
+  int64_t valueOf(Value value) {
+    return values.try_emplace(value, values.size()).first->second;
+  }
+
+  /// The file format's names of the types.
+  static std::string dtypeName(StringRef dtype) {
+    return dtype == "f32" ? "fp32" : dtype == "f16" ? "fp16" : dtype.str();
+  }
+
+  LogicalResult record(Operation *op) {
+    if (auto param = dyn_cast<ParamOp>(op))
+      return recordParam(param);
+    if (auto tensor = dyn_cast<TensorOp>(op))
+      return recordTensor(tensor);
+    if (auto copy = dyn_cast<CopyOp>(op)) {
+      int64_t original = paramNumber.lookup(copy.getOriginal());
+      reference::Param param = out.params[original];
+      param.names = {copy.getName().str()};
+      param.stage = *copy.getStage() == "first" ? reference::Stage::First
+                                                : reference::Stage::Last;
+      param.copyOf = original;
+      param.value = -1;
+      out.params.push_back(param);
+      return success();
+    }
+    if (isa<DropOp>(op))
+      return success();
+    return recordOp(op);
+  }
+
+  LogicalResult recordParam(ParamOp op) {
+    FailureOr<std::vector<int64_t>> shape = literals(op, op.getShape());
+    if (failed(shape))
+      return failure();
+    reference::Param param;
+    for (StringAttr name : op.getNames().getAsRange<StringAttr>())
+      param.names.push_back(name.str());
+    param.dtype = dtypeName(op.getDtype());
+    param.shape = *shape;
+    if (op.getLayers())
+      param.layers.assign(op.getLayers()->begin(), op.getLayers()->end());
+    else
+      param.stage = *op.getStage() == "first" ? reference::Stage::First
+                                              : reference::Stage::Last;
+    param.expert = op.getExperts();
+    param.value = valueOf(op.getResult());
+    paramNumber[op.getResult()] = out.params.size();
+    dtypes[op.getResult()] = param.dtype;
+    out.params.push_back(param);
+    return success();
+  }
+
+  LogicalResult recordTensor(TensorOp op) {
+    FailureOr<std::vector<int64_t>> shape = literals(op, op.getShape());
+    if (failed(shape))
+      return failure();
+    reference::Tensor tensor;
+    tensor.name = op.getName().str();
+    tensor.dtype = dtypes.lookup(op.getValue());
+    tensor.shape = *shape;
+    tensor.value = valueOf(op.getValue());
+    tensor.stack = op.getStacked();
+    out.tensors.push_back(tensor);
+    return success();
+  }
+
+  LogicalResult recordOp(Operation *op) {
+    reference::Op record;
+    record.kind = op->getName().stripDialect().str();
+    for (Value value : op->getOperands())
+      record.in.push_back(valueOf(value));
+    for (Value value : op->getResults()) {
+      record.out.push_back(valueOf(value));
+      dtypes[value] = dtypes.lookup(op->getOperand(0));
+    }
+    auto sizes = [&](ArrayAttr list, std::vector<int64_t> &into) {
+      FailureOr<std::vector<int64_t>> result = literals(op, list);
+      if (succeeded(result))
+        into = *result;
+      return LogicalResult(result);
+    };
+    LogicalResult result =
+        llvm::TypeSwitch<Operation *, LogicalResult>(op)
+            .Case<UnshardOp>([&](UnshardOp o) -> LogicalResult {
+              record.dim = o.getDim();
+              record.axis = o.getAxis().str();
+              FailureOr<int64_t> ways = literal(o, *o.getWays());
+              if (failed(ways))
+                return failure();
+              record.ways = *ways;
+              return sizes(o.getSections(), record.sections);
+            })
+            .Case<ReshapeOp>([&](ReshapeOp o) {
+              return sizes(o.getShape(), record.shape);
+            })
+            .Case<TransposeOp>([&](TransposeOp o) -> LogicalResult {
+              record.permutation.assign(o.getPermutation().begin(),
+                                        o.getPermutation().end());
+              return success();
+            })
+            .Case<SplitOp>([&](SplitOp o) {
+              record.dim = o.getDim();
+              return sizes(o.getSizes(), record.sizes);
+            })
+            .Case<ConcatOp, InterleaveOp>([&](auto o) -> LogicalResult {
+              record.dim = o.getDim();
+              return success();
+            })
+            .Case<TakeOp>([&](TakeOp o) -> LogicalResult {
+              record.dim = o.getDim();
+              record.reason = o.getReason().str();
+              FailureOr<int64_t> size = literal(o, o.getSize());
+              if (succeeded(size))
+                record.size = *size;
+              return LogicalResult(size);
+            })
+            .Case<AddScalarOp>([&](AddScalarOp o) -> LogicalResult {
+              record.scalar = o.getScalar();
+              return success();
+            })
+            .Default([](Operation *other) {
+              return other->emitOpError("is not an op of a bound side");
+            });
+    if (succeeded(result))
+      out.ops.push_back(record);
+    return result;
+  }
+
+  SideOp side;
+  reference::Side out;
+  llvm::DenseMap<Value, int64_t> values, paramNumber;
+  llvm::DenseMap<Value, std::string> dtypes;
+};
+
+} // namespace
+
+FailureOr<reference::Program> delta::referenceProgram(ModuleOp module,
+                                                      int64_t replicas) {
+  reference::Program program;
+  program.replicas = replicas;
+  for (auto side : module.getOps<SideOp>()) {
+    FailureOr<reference::Side> recorded = SideRecorder(side).run();
+    if (failed(recorded))
+      return failure();
+    if (side.getSymName() == "source")
+      program.source = std::move(*recorded);
+    else
+      program.destination = std::move(*recorded);
+  }
+  return program;
+}

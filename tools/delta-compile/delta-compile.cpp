@@ -1,0 +1,327 @@
+//===- delta-compile.cpp - model.json to a plan ---------------------------===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "FamilyLoader.h"
+#include "Lower.h"
+#include "TableMap.h"
+
+#include "codegen/Emit.h"
+#include "codegen/Tables.h"
+#include "codegen/Toolchain.h"
+#include "passes/Classes.h"
+#include "passes/Passes.h"
+#include "passes/Pipeline.h"
+#include "tools/reference/CrossCheck.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Support/xxhash.h"
+
+#include <set>
+
+using namespace delta;
+using namespace mlir;
+
+#ifndef DELTA_VERSION
+#error "the build gives the version"
+#endif
+
+//===----------------------------------------------------------------------===//
+// Command line
+//===----------------------------------------------------------------------===//
+
+namespace {
+enum class Emit { Import, Reference, Maps, Proof, Cuda, Host, So };
+enum class Target { Host, Cuda };
+enum class CrossCheck { Full, Sample, Off };
+
+namespace cl = llvm::cl;
+
+cl::OptionCategory category("delta-compile options");
+
+cl::opt<std::string> input(cl::Positional, cl::Required,
+                           cl::desc("model.json"), cl::cat(category));
+cl::opt<std::string> output("o", cl::desc("Output file; - for the terminal"),
+                            cl::value_desc("file"), cl::cat(category));
+cl::opt<Emit> emit(
+    "emit", cl::desc("What to write"), cl::init(Emit::So),
+    cl::values(
+        clEnumValN(Emit::Import, "import", "the bound family, all defaults"),
+        clEnumValN(Emit::Reference, "reference",
+                   "the reference program, for delta-run and delta-check"),
+        clEnumValN(Emit::Maps, "maps", "the proved maps and routes"),
+        clEnumValN(Emit::Proof, "proof", "the certificate (not built yet)"),
+        clEnumValN(Emit::Cuda, "cuda", "CUDA text"),
+        clEnumValN(Emit::Host, "host", "host C++ text"),
+        clEnumValN(Emit::So, "so", "the plan (default)")),
+    cl::cat(category));
+cl::opt<Target> target("target", cl::desc("Where the plan runs"),
+                       cl::init(Target::Host),
+                       cl::values(clEnumValN(Target::Host, "host", ""),
+                                  clEnumValN(Target::Cuda, "cuda", "")),
+                       cl::cat(category));
+cl::list<std::string> architectures(
+    "arch", cl::CommaSeparated, cl::value_desc("sm_90,..."),
+    cl::desc("GPU architectures; implies --target cuda"), cl::cat(category));
+cl::opt<std::string> family("family", cl::value_desc("file.mlir"),
+                            cl::desc("Family text to use"), cl::cat(category));
+cl::opt<std::string> keyList(
+    "keys", cl::value_desc("file.json"),
+    cl::desc("Key list of a checkpoint, {name: {\"shape\", \"dtype\"}}: "
+             "chooses among a family's alternatives, checks nothing"),
+    cl::cat(category));
+cl::opt<CrossCheck> crossCheckMode(
+    "cross-check", cl::desc("Compare the maps with the interpreter"),
+    cl::init(CrossCheck::Off),
+    cl::values(clEnumValN(CrossCheck::Full, "full", "every element"),
+               clEnumValN(CrossCheck::Sample, "sample", "(not built yet)"),
+               clEnumValN(CrossCheck::Off, "off", "do not (default)")),
+    cl::cat(category));
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Messages
+//===----------------------------------------------------------------------===//
+
+/// `file:line:column: `, or the model's path where there is no place.
+static std::string placeOf(Location location) {
+  if (auto file = dyn_cast<FileLineColLoc>(location))
+    return file.getFilename().str() + ":" + std::to_string(file.getLine()) +
+           ":" + std::to_string(file.getColumn()) + ": ";
+  if (auto fused = dyn_cast<FusedLoc>(location))
+    return placeOf(fused.getLocations().front());
+  return input + ": ";
+}
+
+static void printDiagnostic(Diagnostic &diagnostic) {
+  if (diagnostic.getSeverity() == DiagnosticSeverity::Remark)
+    return;
+  auto line = [](Location location, StringRef severity, const auto &text) {
+    llvm::errs() << placeOf(location) << severity << ": " << text << "\n";
+  };
+  line(diagnostic.getLocation(),
+       diagnostic.getSeverity() == DiagnosticSeverity::Error ? "error"
+                                                             : "warning",
+       diagnostic.str());
+  for (Diagnostic &note : diagnostic.getNotes()) {
+    // The op as generic text is of no use to who writes families.
+    std::string text = note.str();
+    if (!StringRef(text).starts_with("see current operation"))
+      line(note.getLocation(), "note", text);
+  }
+}
+
+/// Prints an error text that may or may not start with a place.
+static int fail(const std::string &text) {
+  llvm::errs() << text << "\n";
+  return 1;
+}
+
+static int write(const std::string &text) {
+  if (output.empty() || output == "-") {
+    llvm::outs() << text;
+    return 0;
+  }
+  if (MaybeError error = writeFile(output, text))
+    return fail("error: " + *error);
+  return 0;
+}
+
+//===----------------------------------------------------------------------===//
+// Steps
+//===----------------------------------------------------------------------===//
+
+static LogicalResult runPipeline(ModuleOp module, StringRef text) {
+  PassManager manager(module.getContext());
+  if (failed(parsePassPipeline(
+          text.drop_front(strlen("builtin.module(")).drop_back(), manager)))
+    return failure();
+  // A module with thousands of pieces is not printed in a crash report.
+  manager.enableVerifier(true);
+  return manager.run(module);
+}
+
+static std::string print(ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module->print(stream);
+  stream << "\n";
+  return text;
+}
+
+/// Covers the compiler, the bound sides (so: family, the config as far as
+/// sizes depend on it, the key list's choices, both geometries) and the
+/// options of the sync; not target, architectures or paths.
+static std::array<uint64_t, 2> fingerprintOf(ModuleOp module,
+                                             const Model &model) {
+  std::string text = std::string("delta ") + DELTA_VERSION + "\n";
+  for (auto side : module.getOps<SideOp>()) {
+    llvm::raw_string_ostream stream(text);
+    side->print(stream);
+  }
+  text += model.destination ? "\nmegatron " : "\nhf ";
+  text += std::to_string(model.replicas);
+  llvm::XXH128_hash_t hash = llvm::xxh3_128bits(
+      ArrayRef(reinterpret_cast<const uint8_t *>(text.data()), text.size()));
+  return {hash.high64, hash.low64};
+}
+
+static std::string describe(const TrainerOptions &options) {
+  std::string text;
+  for (auto [name, size] : std::initializer_list<std::pair<StringRef, int64_t>>{
+           {"TP", options.tp},
+           {"EP", options.ep},
+           {"ETP", options.etp},
+           {"PP", options.pp},
+           {"VPP", options.vpp},
+           {"CP", options.cp},
+           {"DP", options.dp}})
+    if (size > 1)
+      text += (text.empty() ? "" : " ") + name.str() + std::to_string(size);
+  return text.empty() ? "one rank" : text;
+}
+
+/// What a family leaves out, once for each parameter and reason.
+static void printDrops(ModuleOp module) {
+  auto source = module.lookupSymbol<SideOp>("source");
+  for (auto drop : source.getBody().front().getOps<DropOp>()) {
+    ApplyOp apply = applyOf(drop);
+    int64_t count = 0;
+    for (MapAttr map : apply.getMaps().getAsRange<MapAttr>())
+      for (const IndexMap &way : map.getValue().ways)
+        count += way.size();
+    llvm::errs() << input << ": note: \""
+                 << nameOf(apply.getValues()[0].getDefiningOp()) << "\": "
+                 << count << " elements have no image: " << drop.getReason()
+                 << "\n";
+  }
+}
+
+static int runCrossCheck(const LoweredPlan &plan,
+                         const reference::Program &program) {
+  TableStorage storage(plan);
+  std::string error;
+  std::unique_ptr<reference::MapSource> map =
+      mapOfTables(storage.tables(), error);
+  std::optional<reference::Report> report;
+  if (map)
+    report = reference::crossCheck(program, *map, error);
+  if (!report)
+    return fail(input + ": error: cross-check: " + error);
+  if (report->mismatches != 0)
+    return fail(input + ": error: cross-check: " +
+                std::to_string(report->mismatches) + " mismatches; " +
+                (report->first ? toText(*report->first) : std::string()));
+  llvm::errs() << input << ": note: cross-check: " << report->elements
+               << " elements of " << report->tensors
+               << " tensors agree with the interpreter\n";
+  return 0;
+}
+
+static int compile(const Model &model) {
+  Installation installation = findInstallation();
+  DialectRegistry registry;
+  registry.insert<DeltaDialect>();
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.loadAllAvailableDialects();
+  context.printOpOnDiagnostic(false);
+  context.getDiagEngine().registerHandler(printDiagnostic);
+
+  std::string keys;
+  if (!keyList.empty()) {
+    if (MaybeError error = readFile(keyList, keys))
+      return fail("error: " + *error);
+    nlohmann::json json = nlohmann::json::parse(keys, nullptr, false);
+    if (!json.is_object())
+      return fail(keyList + ": error: is not a JSON object");
+  }
+  std::string familyPath = family.empty() ? model.familyPath : family;
+  OwningOpRef<ModuleOp> module = loadFamily(
+      context, model, familyPath, installation.modelFolder, keys);
+  if (!module || failed(runPipeline(*module, bindPipeline)))
+    return 1;
+  (*module)->removeAttr("delta.keys");
+  if (emit == Emit::Import)
+    return write(print(*module));
+  (*module)->removeAttr("delta.config");
+
+  FailureOr<reference::Program> program =
+      referenceProgram(*module, model.replicas);
+  if (failed(program))
+    return 1;
+  std::array<uint64_t, 2> fingerprint = fingerprintOf(*module, model);
+  auto familyName = model.modelType.empty() ? std::string("model")
+                                            : model.modelType;
+  std::string title = familyName + " " + describe(model.trainer) + " -> " +
+                      (model.destination ? describe(*model.destination)
+                                         : std::string("hf")) +
+                      (model.replicas > 1
+                           ? " x" + std::to_string(model.replicas)
+                           : "");
+  program->model = title;
+  program->fingerprint[0] = fingerprint[0];
+  program->fingerprint[1] = fingerprint[1];
+  if (emit == Emit::Reference)
+    return write(reference::print(*program));
+
+  if (failed(runPipeline(*module, mapPipeline)))
+    return 1;
+  if (emit == Emit::Maps)
+    return write(print(*module));
+  FailureOr<LoweredPlan> plan = lowerPlan(*module, model.replicas);
+  if (failed(plan))
+    return 1;
+  plan->model = title;
+  plan->compiler = std::string("delta ") + DELTA_VERSION;
+  plan->fingerprint = fingerprint;
+  printDrops(*module);
+  if (crossCheckMode == CrossCheck::Full)
+    if (int status = runCrossCheck(*plan, *program))
+      return status;
+  if (emit == Emit::Cuda)
+    return write(emitCuda(*plan));
+  std::string source = emitHost(*plan);
+  if (emit == Emit::Host)
+    return write(source);
+  if (MaybeError error = compileHost(source, output, installation))
+    return fail(*error);
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  cl::HideUnrelatedOptions(category);
+  cl::SetVersionPrinter([](llvm::raw_ostream &stream) {
+    stream << "delta-compile " << DELTA_VERSION << "\n";
+  });
+  if (!cl::ParseCommandLineOptions(
+          argc, argv, "Compiles a model and its geometries into a plan\n",
+          &llvm::errs()))
+    return 2;
+  if (!architectures.empty())
+    target = Target::Cuda;
+  if (emit == Emit::Proof)
+    return fail("error: --emit=proof: not built yet");
+  if (crossCheckMode == CrossCheck::Sample)
+    return fail("error: --cross-check=sample: not built yet; full and off "
+                "are");
+  if (emit == Emit::So && target == Target::Cuda)
+    return fail("error: plans for a GPU are not built yet; --emit=cuda prints "
+                "their text");
+  if (emit == Emit::So && (output.empty() || output == "-")) {
+    llvm::errs() << "error: --emit=so needs -o FILE\n";
+    return 2;
+  }
+  registerDeltaPasses();
+  std::string error;
+  std::optional<Model> model = readModel(input, error);
+  if (!model)
+    return fail(error);
+  return compile(*model);
+}
