@@ -73,8 +73,10 @@ private:
       return tensor.emitOpError("is not composed yet");
     TensorOp counterpart;
     if (to) {
+      // Kinds of layers may share a name: they differ in their layers.
       for (TensorOp other : to->tensors)
-        if (other.getName() == tensor.getName() && !other.getAlias())
+        if (other.getName() == tensor.getName() && !other.getAlias() &&
+            layersOf(other) == layersOf(tensor))
           counterpart = other;
       if (!counterpart || counterpart.getShape() != tensor.getShape() ||
           !applyOf(counterpart))
@@ -98,6 +100,12 @@ private:
         }
     }
     return success();
+  }
+
+  static DenseI64ArrayAttr layersOf(TensorOp tensor) {
+    ApplyOp apply = applyOf(tensor);
+    auto param = apply ? apply.getValues()[0].getDefiningOp<ParamOp>() : nullptr;
+    return param ? param.getLayersAttr() : DenseI64ArrayAttr();
   }
 
   /// The destination is the checkpoint's layout: the tensor and its aliases.

@@ -54,7 +54,9 @@ private:
   }
 
   int64_t valueOf(Value value) {
-    return values.try_emplace(value, values.size()).first->second;
+    auto [it, isNew] = values.try_emplace(value, nextValue);
+    nextValue += isNew;
+    return it->second;
   }
 
   /// The file format's names of the types.
@@ -113,8 +115,15 @@ private:
     tensor.name = op.getName().str();
     tensor.dtype = dtypes.lookup(op.getValue());
     tensor.shape = *shape;
-    tensor.value = valueOf(op.getValue());
     tensor.stack = op.getStacked();
+    // `as` views the value, of one expert if stacked, in the tensor's shape.
+    reference::Op view;
+    view.kind = "reshape";
+    view.in = {valueOf(op.getValue())};
+    tensor.value = nextValue++;
+    view.out = {tensor.value};
+    view.shape.assign(shape->begin() + tensor.stack, shape->end());
+    out.ops.push_back(view);
     out.tensors.push_back(tensor);
     return success();
   }
@@ -183,6 +192,7 @@ private:
 
   SideOp side;
   reference::Side out;
+  int64_t nextValue = 0;
   llvm::DenseMap<Value, int64_t> values, paramNumber;
   llvm::DenseMap<Value, std::string> dtypes;
 };

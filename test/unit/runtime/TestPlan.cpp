@@ -40,7 +40,7 @@ ShardView delta::test::shardOf(const Matrix &matrix, const Cut &cut,
 TestPlan::TestPlan(Geometry source, Geometry destination, bool destinationIsHf,
                    uint32_t numLayers, uint32_t numExperts,
                    std::vector<Matrix> matrixList)
-    : matrices(std::move(matrixList)) {
+    : numExperts(numExperts), matrices(std::move(matrixList)) {
   kinds.push_back({0, numLayers});
   for (uint32_t i = 0; i < numLayers; ++i)
     layerIds.push_back(i);
@@ -64,11 +64,10 @@ TestPlan::TestPlan(Geometry source, Geometry destination, bool destinationIsHf,
     if (type.copy_of != DELTA_NONE)
       type.stage = destination.pp - 1;
   // The boxes need the classes of all sides; the sides point to them.
-  fillSide(tables.source, source, DELTA_SOURCE, numLayers, numExperts);
-  fillSide(tables.hf, Geometry(), DELTA_HF, numLayers, numExperts);
+  fillSide(tables.source, source, DELTA_SOURCE, numLayers);
+  fillSide(tables.hf, Geometry(), DELTA_HF, numLayers);
   if (!destinationIsHf)
-    fillSide(tables.destination, destination, DELTA_DESTINATION, numLayers,
-             numExperts);
+    fillSide(tables.destination, destination, DELTA_DESTINATION, numLayers);
   tables.destination.replicas = destination.replicas;
   for (uint32_t i = 0; i < matrices.size(); ++i)
     for (uint32_t way = 0; way < matrices[i].source.ways; ++way)
@@ -90,8 +89,7 @@ TestPlan::TestPlan(Geometry source, Geometry destination, bool destinationIsHf,
 }
 
 void TestPlan::fillSide(delta_side_t &side, const Geometry &geometry,
-                        delta_side_id_t id, uint32_t numLayers,
-                        uint32_t numExperts) {
+                        delta_side_id_t id, uint32_t numLayers) {
   side.tp = geometry.tp;
   side.cp = geometry.cp;
   side.dp = geometry.dp;
@@ -156,13 +154,11 @@ void TestPlan::addClass(delta_side_id_t id, uint32_t index, bool isCopy) {
   type.shape[type.rank++] = columns;
   type.layer_kind = matrix.layered ? 0 : DELTA_NONE;
   type.stage = cut.stage;
-  type.num_experts = matrix.expert ? DELTA_NONE : 0; // set below
+  type.num_experts = matrix.expert ? numExperts : 0;
   type.expert_stride = cut.stacked ? shard.rows * shard.columns : 0;
   type.axis = cut.axis;
   type.ways = cut.ways;
   type.copy_of = isCopy ? index : DELTA_NONE;
-  if (matrix.expert)
-    type.num_experts = 4; // all test models have four experts
   classes[id].push_back(type);
   matrixOf[id].push_back(index);
 }

@@ -83,12 +83,13 @@ public:
 
 private:
   void fillSide(delta_side_t &side, const Geometry &geometry,
-                delta_side_id_t id, uint32_t numLayers, uint32_t numExperts);
+                delta_side_id_t id, uint32_t numLayers);
   void addClass(delta_side_id_t id, uint32_t matrix, bool isCopy);
   void addBoxes(uint32_t matrix, uint32_t way);
   void addImages(delta_box_t &box, uint32_t matrix, int64_t row, int64_t column,
                  int64_t numRows, int64_t numColumns);
 
+  uint32_t numExperts;
   std::vector<Matrix> matrices;
   delta_tables_t tables = {};
   std::vector<uint32_t> matrixOf[3];
