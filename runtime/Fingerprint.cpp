@@ -101,8 +101,8 @@ Status Sender::fingerprints(uint32_t destinationRank, uint64_t key,
   return giveSums(rank(), sumFingerprints(pool, terms), out, capacity);
 }
 
-/// A row with several images on this rank gets one sum: that of its first
-/// image, or of one that differs from it.
+/// A row with several images on this rank gets one sum: theirs, if they agree,
+/// else a number that is neither.
 Status Receiver::fingerprints(uint32_t sourceRank, uint64_t key, uint64_t *out,
                               uint64_t capacity, uint64_t &outCount) {
   outCount = 0;
@@ -135,7 +135,7 @@ Status Receiver::fingerprints(uint32_t sourceRank, uint64_t key, uint64_t *out,
     uint64_t sum = sums[firstTerm[i]];
     for (size_t j = firstTerm[i] + 1; j < firstTerm[i + 1]; ++j)
       if (sums[j] != sums[firstTerm[i]])
-        sum = sums[j];
+        sum = device::mix(sum) ^ sums[j];
     merged.push_back(sum);
   }
   return giveSums(landing.getRank(), merged, out, capacity);
