@@ -1,0 +1,248 @@
+//===- FullCheck.cpp - Every element of every receiver --------------------===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// For checkpoint tensors: run the source side and compare. For another trainer
+/// geometry: the destination side, run on numbers, tells which element of the
+/// checkpoint each element of a destination parameter is; the source side, run
+/// on values, fills it in; padding is zero.
+///
+//===----------------------------------------------------------------------===//
+
+#include "tools/delta-run/FullCheck.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace delta::run {
+
+using reference::Array;
+using reference::Group;
+using reference::Interpreter;
+using reference::kNone;
+using reference::Report;
+
+//===--- preparation ------------------------------------------------------===//
+
+bool FullCheck::prepare(std::string &error) {
+  for (const Group &group : source.groups())
+    addsScalars[&group] = true;
+  if (destination)
+    return joinSides(error);
+  tensorsByName.resize(world.receivers.size());
+  for (size_t r = 0; r < world.receivers.size(); ++r)
+    for (const Held &held : world.receivers[r].params)
+      tensorsByName[r][held.name] = &held;
+  return true;
+}
+
+bool FullCheck::joinSides(std::string &error) {
+  holders = holdersOf(*destination);
+  groupOfTensor.resize(source.side().tensors.size());
+  for (const Group &group : source.groups())
+    for (const int64_t tensor : group.tensors)
+      groupOfTensor[size_t(tensor)] = &group;
+  for (size_t i = 0; i < source.side().tensors.size(); ++i)
+    sourceTensors[source.side().tensors[i].name] = i;
+  std::map<const Group *, int> seen; // 1: cancel, 2: added on the way
+  for (const reference::Tensor &tensor : destination->side().tensors) {
+    const auto found = sourceTensors.find(tensor.name);
+    if (found == sourceTensors.end() ||
+        source.side().tensors[found->second].shape != tensor.shape) {
+      error = "\"" + tensor.name + "\" is not the same tensor on both sides";
+      return false;
+    }
+    const auto &from =
+        source.factsOf(source.side().tensors[found->second]).scalars;
+    const auto &to = destination->factsOf(tensor).scalars;
+    const Group *group = groupOfTensor[found->second];
+    seen[group] |= from == to ? 1 : 2;
+    if ((from != to && !to.empty()) || seen[group] == 3) {
+      error = "\"" + tensor.name + "\" adds scalars that are not undone alike";
+      return false;
+    }
+    addsScalars[group] = from != to;
+  }
+  return true;
+}
+
+std::vector<FullCheck::Item>
+FullCheck::itemsOf(const Interpreter &interpreter) const {
+  std::vector<Item> items;
+  for (const Group &group : interpreter.groups())
+    for (const int64_t layer : group.domain.layers)
+      for (const int64_t expert : interpreter.expertsOf(group.domain))
+        items.push_back({&group, layer, expert});
+  const auto size = [&](const Item &item) {
+    int64_t size = 0;
+    for (const int64_t param : item.group->params)
+      size += reference::count(interpreter.side().params[size_t(param)].shape);
+    return size;
+  };
+  std::sort(items.begin(), items.end(),
+            [&](const Item &a, const Item &b) { return size(a) > size(b); });
+  return items;
+}
+
+//===--- values -----------------------------------------------------------===//
+
+template <class T>
+FullCheck::Arrays<T> FullCheck::runSource(const Group &group, int64_t layer,
+                                          int64_t expert, int64_t step,
+                                          bool addScalars) const {
+  Arrays<T> whole;
+  for (const int64_t param : group.params) {
+    const reference::Param &record = source.side().params[size_t(param)];
+    Array<T> &array = whole.emplace_back(record.shape);
+    update.fill(source.globalName(param, layer, expert), record.dtype, 0,
+                array.size(), step, array.data.get());
+  }
+  return source.run(group, std::move(whole), addScalars);
+}
+
+template <class T> static std::string hexOf(T bits) {
+  char text[24];
+  std::snprintf(text, sizeof(text), "0x%0*llx", int(sizeof(T) * 2),
+                static_cast<unsigned long long>(bits));
+  return text;
+}
+
+template <class T>
+void FullCheck::compare(const std::string &where, const Held &held,
+                        int64_t offset, const T *expected, int64_t size) {
+  const T *found = reinterpret_cast<const T *>(held.data.get()) + offset;
+  int64_t mismatches = 0, first = 0;
+  if (std::memcmp(found, expected, size_t(size) * sizeof(T)) != 0)
+    for (int64_t e = size; e-- > 0;)
+      if (found[e] != expected[e]) {
+        ++mismatches;
+        first = e;
+      }
+  const std::lock_guard<std::mutex> lock(mutex);
+  report.elements += size;
+  if (mismatches == 0)
+    return;
+  // The first by receiver and name, whichever thread comes first.
+  std::string tensor =
+      held.chunk ? "chunk" + std::to_string(held.chunk) + "." + held.name
+                 : held.name;
+  report.mismatches += mismatches;
+  if (!report.first || std::tie(where, tensor) <
+                           std::tie(report.first->where, report.first->tensor))
+    report.first = {where, std::move(tensor),
+                    reference::indexOf(held.shape, offset + first),
+                    hexOf(expected[first]), hexOf(found[first])};
+}
+
+//===--- checkpoint tensors -----------------------------------------------===//
+
+template <class T>
+void FullCheck::checkNeutral(const Item &item, int64_t step) {
+  if (item.group->tensors.empty())
+    return;
+  const Arrays<T> results = runSource<T>(*item.group, item.layer, item.expert,
+                                         step, /*addScalars=*/true);
+  for (size_t i = 0; i < results.size(); ++i) {
+    const int64_t tensor = item.group->tensors[i];
+    const bool stack = source.side().tensors[size_t(tensor)].stack;
+    const std::string name = source.tensorName(tensor, item.layer, item.expert);
+    const int64_t size = results[i].size();
+    for (size_t r = 0; r < tensorsByName.size(); ++r)
+      compare("receiver " + std::to_string(r), *tensorsByName[r].at(name),
+              stack ? item.expert * size : 0, results[i].data.get(), size);
+  }
+}
+
+//===--- another trainer geometry -----------------------------------------===//
+
+/// `tags`: for every element of the group's tensors, which element of the
+/// group's parameters it is, counted one parameter after another from
+/// `firsts`.
+template <class T>
+void FullCheck::checkTrainer(const Item &item,
+                             const std::vector<uint64_t> &firsts,
+                             const Arrays<uint64_t> &tags, int64_t step) {
+  const Group &group = *item.group;
+  std::vector<T> whole(firsts.back(), T(0));
+  std::map<const Group *, Arrays<T>> results;
+  for (size_t i = 0; i < group.tensors.size(); ++i) {
+    const auto &tensor = destination->side().tensors[size_t(group.tensors[i])];
+    const size_t index = sourceTensors.at(tensor.name);
+    const Group *from = groupOfTensor[index];
+    if (!results.count(from))
+      results[from] = runSource<T>(*from, item.layer, item.expert, step,
+                                   addsScalars.at(from));
+    const auto place =
+        std::find(from->tensors.begin(), from->tensors.end(), int64_t(index)) -
+        from->tensors.begin();
+    const T *values = results[from][size_t(place)].data.get();
+    const uint64_t *to = tags[i].data.get();
+    for (int64_t e = 0, size = tags[i].size(); e < size; ++e)
+      whole[to[e]] = values[e];
+  }
+  const size_t perReplica = size_t(destination->numRanks());
+  for (size_t p = 0; p < group.params.size(); ++p) {
+    const int64_t param = group.params[p];
+    const auto &shape = destination->side().params[size_t(param)].shape;
+    Array<T> shard(destination->localShape(param));
+    for (const Holder &holder : holders.at({param, item.layer, item.expert})) {
+      reference::cutShard(whole.data() + firsts[p], shape,
+                          destination->splitOf(param), holder.way,
+                          shard.data.get());
+      for (size_t r = holder.rank; r < world.receivers.size(); r += perReplica)
+        compare("receiver " + std::to_string(r),
+                world.receivers[r].params[holder.param], 0, shard.data.get(),
+                shard.size());
+    }
+  }
+}
+
+/// All instances of one group of the destination. A group without tensors must
+/// be zero.
+void FullCheck::checkGroup(const Group &group, int64_t step) {
+  std::vector<uint64_t> firsts = {0};
+  Arrays<uint64_t> numbers;
+  for (const int64_t param : group.params) {
+    Array<uint64_t> &array =
+        numbers.emplace_back(destination->side().params[size_t(param)].shape);
+    std::iota(array.data.get(), array.data.get() + array.size(), firsts.back());
+    firsts.push_back(firsts.back() + uint64_t(array.size()));
+  }
+  const Arrays<uint64_t> tags =
+      destination->run(group, std::move(numbers), /*addScalars=*/false);
+  std::vector<Item> items;
+  for (const int64_t layer : group.domain.layers)
+    for (const int64_t expert : destination->expertsOf(group.domain))
+      items.push_back({&group, layer, expert});
+  parallelFor(int64_t(items.size()), numCores(), [&](int64_t i) {
+    withWidth(reference::byteWidth(group.dtype), [&](auto element) {
+      checkTrainer<decltype(element)>(items[size_t(i)], firsts, tags, step);
+    });
+  });
+}
+
+Report FullCheck::check(int64_t step) {
+  report = Report();
+  for (const Rank &rank : world.receivers)
+    report.tensors += int64_t(rank.params.size());
+  if (destination) {
+    for (const Group &group : destination->groups())
+      checkGroup(group, step);
+    return report;
+  }
+  const std::vector<Item> items = itemsOf(source);
+  parallelFor(int64_t(items.size()), numCores(), [&](int64_t i) {
+    withWidth(reference::byteWidth(items[size_t(i)].group->dtype),
+              [&](auto element) {
+                checkNeutral<decltype(element)>(items[size_t(i)], step);
+              });
+  });
+  return report;
+}
+
+} // namespace delta::run

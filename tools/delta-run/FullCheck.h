@@ -1,0 +1,83 @@
+//===- FullCheck.h - Every element of every receiver ------------*- C++ -*-===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// Compares the memory of all receivers, bit for bit, with what the reference
+/// program makes of the trainer's values. It knows nothing of the plan, and
+/// works on one layer of one group of parameters at a time.
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef DELTA_TOOLS_RUN_FULLCHECK_H
+#define DELTA_TOOLS_RUN_FULLCHECK_H
+
+#include "tools/delta-run/Trainer.h"
+#include "tools/reference/Report.h"
+
+#include <mutex>
+#include <unordered_map>
+
+namespace delta::run {
+
+class FullCheck {
+public:
+  /// `destination` null: receivers hold checkpoint tensors. All of it must
+  /// outlive the check.
+  FullCheck(const reference::Interpreter &source,
+            const reference::Interpreter *destination, const World &world,
+            const reference::Update &update)
+      : source(source), destination(destination), world(world), update(update) {
+  }
+
+  /// False, with `error` set, when the two sides cannot be joined.
+  bool prepare(std::string &error);
+
+  /// Compares with the weights after `step` steps.
+  reference::Report check(int64_t step);
+
+private:
+  template <class T> using Arrays = std::vector<reference::Array<T>>;
+  struct Item {
+    const reference::Group *group;
+    int64_t layer, expert;
+  };
+
+  bool joinSides(std::string &error);
+  std::vector<Item> itemsOf(const reference::Interpreter &interpreter) const;
+
+  template <class T>
+  Arrays<T> runSource(const reference::Group &group, int64_t layer,
+                      int64_t expert, int64_t step, bool addScalars) const;
+  template <class T> void checkNeutral(const Item &item, int64_t step);
+  template <class T>
+  void checkTrainer(const Item &item, const std::vector<uint64_t> &firsts,
+                    const Arrays<uint64_t> &tags, int64_t step);
+  template <class T>
+  void compare(const std::string &where, const Held &held, int64_t offset,
+               const T *expected, int64_t size);
+  void checkGroup(const reference::Group &group, int64_t step);
+
+  const reference::Interpreter &source;
+  const reference::Interpreter *destination;
+  const World &world;
+  const reference::Update &update;
+
+  /// Of each receiver, its checkpoint tensors by name.
+  std::vector<std::unordered_map<std::string, const Held *>> tensorsByName;
+  std::map<Instance, std::vector<Holder>> holders; ///< of the destination
+  std::map<std::string, size_t> sourceTensors;     ///< record by name template
+  std::vector<const reference::Group *> groupOfTensor;
+  /// Whether the tensors of a source group get their scalars on the way.
+  std::map<const reference::Group *, bool> addsScalars;
+
+  std::mutex mutex; ///< of the report
+  reference::Report report;
+};
+
+} // namespace delta::run
+
+#endif // DELTA_TOOLS_RUN_FULLCHECK_H
