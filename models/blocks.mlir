@@ -3,7 +3,8 @@
 // symbols are looked up there, `with` binds more of them.
 //
 // Symbols every family has: tp, cp, dp, ep, etp, edp, pp, vpp (sizes of the
-// axes), vocab_multiple, mtp_layers. Symbols a block needs stand above it.
+// axes), vocab_multiple, mtp_layers (-1: as the config says). Symbols that a
+// block needs stand above it.
 
 //===----------------------------------------------------------------------===//
 // Sizes

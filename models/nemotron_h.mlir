@@ -10,8 +10,10 @@ delta.family @nemotron_h model_types ["nemotron_h"]
   delta.use @sizes
   delta.use @attention_sizes
   delta.symbol pattern = config "hybrid_override_pattern"
-  delta.require (config "num_nextn_predict_layers" else 0) == 0
-                or mtp_layers == 0, "its MTP layers are not mapped"
+  delta.symbol mtp = select(mtp_layers < 0,
+                            config "num_nextn_predict_layers" else 0,
+                            mtp_layers)
+  delta.require mtp == 0, "its MTP layers are not mapped"
   delta.decoder config "num_hidden_layers" pattern pattern kinds "M*-E"
 
   delta.use @embedding_and_head with embed = "backbone.embeddings.weight",

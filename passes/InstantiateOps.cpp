@@ -1,0 +1,315 @@
+//===- InstantiateOps.cpp - Parameters, tensors and index functions -----===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// Binds the ops that make values. Every constraint of the dialect that
+/// depends on sizes is checked here, next to the op that has it.
+///
+//===----------------------------------------------------------------------===//
+
+#include "passes/Instantiator.h"
+
+using namespace delta;
+using namespace mlir;
+
+//===----------------------------------------------------------------------===//
+// Parameters and tensors
+//===----------------------------------------------------------------------===//
+
+LogicalResult Instantiator::param(ParamOp op, Context &context) {
+  if (!context.layers && !context.stage)
+    return error(op, context,
+                 "(param_c1) is outside of 'delta.layers' and "
+                 "'delta.on'");
+  FailureOr<Shape> shape = evaluateSizes(op, context, op.getShape());
+  if (failed(shape))
+    return failure();
+  if (shape->empty() || shape->size() > 6 || !checkedSize(*shape))
+    return error(op, context,
+                 "(param_c2) shape is " + str(*shape) +
+                     ", required 1 to 6 sizes whose product "
+                     "fits 64 bits");
+  SmallVector<Attribute> names, schemes;
+  for (auto [name, nameScheme] :
+       llvm::zip(op.getNames().getAsRange<StringAttr>(),
+                 op.getSchemes().getAsRange<StringAttr>())) {
+    if (!nameScheme.empty() && nameScheme.getValue() != scheme)
+      continue;
+    FailureOr<std::string> full =
+        expandName(op, context, context.trainer, name.getValue());
+    if (failed(full))
+      return failure();
+    names.push_back(builder.getStringAttr(*full));
+    schemes.push_back(builder.getStringAttr(""));
+  }
+  if (names.empty())
+    return error(op, context,
+                 "(param_c3) has no name for the scheme '" + scheme + "'");
+  StringRef dtype =
+      op.getDtype() == "storage" ? StringRef(storage) : op.getDtype();
+  auto bound = ParamOp::create(
+      builder, op.getLoc(), array, builder.getArrayAttr(names),
+      builder.getArrayAttr(schemes), literals(*shape),
+      builder.getStringAttr(dtype),
+      context.layers ? StringAttr() : builder.getStringAttr(*context.stage),
+      context.layers ? builder.getDenseI64ArrayAttr(*context.layers)
+                     : DenseI64ArrayAttr(),
+      context.experts ? builder.getUnitAttr() : UnitAttr(), StringAttr(),
+      IntegerAttr(), DenseI64ArrayAttr());
+  define(context, op.getResult(), bound.getResult(),
+         {*shape, context.experts, context.layers.has_value(), false});
+  return success();
+}
+
+LogicalResult Instantiator::copy(CopyOp op, Context &context) {
+  if (!context.stage)
+    return error(op, context, "(copy_c2) is outside of 'delta.on'");
+  FailureOr<std::string> name =
+      expandName(op, context, context.trainer, op.getName());
+  if (failed(name))
+    return failure();
+  CopyOp::create(builder, op.getLoc(), *name, map(context, op.getOriginal()),
+                 builder.getStringAttr(*context.stage));
+  return success();
+}
+
+LogicalResult Instantiator::tensor(TensorOp op, Context &context) {
+  FailureOr<std::string> name =
+      expandName(op, context, context.hf, op.getName());
+  FailureOr<Shape> shape = evaluateSizes(op, context, op.getShape());
+  if (failed(name) || failed(shape))
+    return failure();
+  if (op.getIfListed() && !(keys && keys->contains(*name)))
+    return success();
+  mlir::Value value = map(context, op.getValue());
+  const Facts &f = factsOf(value);
+  bool stacked = op.getStacked();
+  if (stacked && (!f.experts || shape->front() != numExperts))
+    return error(op, context,
+                 "(tensor_c2) stacks " + Twine(f.experts ? numExperts : 0) +
+                     " experts into a leading size of " +
+                     Twine(shape->front()));
+  int64_t size = numElements(f.shape) * (stacked ? numExperts : 1);
+  if (shape->size() > 6 || checkedSize(*shape) != size)
+    return error(
+        op, context,
+        "(tensor_c1) shape " + str(*shape) + " for a value of shape " +
+            str(f.shape) +
+            (stacked ? " of " + std::to_string(numExperts) + " experts" : "") +
+            ", required " + Twine(size) + " elements");
+  bool expertHole = name->find("{expert") != std::string::npos;
+  if (stacked && expertHole)
+    return error(op, context,
+                 "(tensor_c2) name \"" + *name +
+                     "\" of a stack has an '{expert}'");
+  if ((f.layers && name->find("{layer") == std::string::npos) ||
+      (f.experts && !stacked && !expertHole))
+    return error(op, context,
+                 "(tensor_c3) name \"" + *name +
+                     "\" is the same for all its layers or "
+                     "experts");
+  // A second tensor of one value is an alias of the first.
+  bool isAlias = !produced.insert(value.getAsOpaquePointer()).second;
+  TensorOp::create(builder, op.getLoc(), builder.getStringAttr(*name), value,
+                   literals(*shape), op.getStackedAttr(), UnitAttr(),
+                   isAlias ? builder.getUnitAttr() : UnitAttr());
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Index functions
+//===----------------------------------------------------------------------===//
+
+LogicalResult Instantiator::unshard(UnshardOp op, Context &context) {
+  mlir::Value value = map(context, op.getShards());
+  Facts f = factsOf(value);
+  int64_t dim = op.getDim();
+  if (failed(checkDim(op, context, "unshard_c2", dim, f.shape)))
+    return failure();
+  if ((op.getAxis() == "etp") != f.experts)
+    return error(op, context,
+                 "(unshard_c5) axis is '" + op.getAxis() + "' for " +
+                     (f.experts ? "an expert" : "a common") +
+                     " parameter, required '" + (f.experts ? "etp" : "tp") +
+                     "'");
+  int64_t axis = axisSize(op.getAxis());
+  int64_t ways = axis;
+  if (op.getWays()) {
+    FailureOr<int64_t> result = evaluateInt(op, context, *op.getWays());
+    if (failed(result))
+      return failure();
+    ways = *result;
+  }
+  if (ways < 1 || axis % ways != 0)
+    return error(op, context,
+                 "(unshard_c6) " + Twine(ways) + " ways do not divide axis '" +
+                     op.getAxis() + "' of size " + Twine(axis));
+  FailureOr<Shape> sections =
+      evaluateSizes(op, context, op.getSections(), /*least=*/0);
+  if (failed(sections))
+    return failure();
+  Shape parts = sections->empty() ? Shape{f.shape[dim]} : *sections;
+  int64_t sum = 0;
+  for (int64_t part : parts) {
+    sum += part;
+    if (part % ways != 0)
+      return error(
+          op, context,
+          "(unshard_c3) dim " + Twine(dim) + " of size " + Twine(f.shape[dim]) +
+              (sections->empty() ? ""
+                                 : " has a section of size " +
+                                       std::to_string(part) + ", which") +
+              " is not divisible by axis '" + op.getAxis() + "' of size " +
+              Twine(ways));
+  }
+  if (sum != f.shape[dim])
+    return error(op, context,
+                 "(unshard_c4) sections " + str(parts) + " sum up to " +
+                     Twine(sum) + ", dim " + Twine(dim) + " has size " +
+                     Twine(f.shape[dim]));
+  auto bound = UnshardOp::create(
+      builder, op.getLoc(), array, value, op.getDimAttr(), op.getAxisAttr(),
+      ExprAttr::get(builder.getContext(), Expr::integer(ways)),
+      literals(*sections));
+  define(context, op.getResult(), bound.getResult(), f);
+  return success();
+}
+
+LogicalResult Instantiator::reshape(ReshapeOp op, Context &context) {
+  mlir::Value value = map(context, op.getValue());
+  Facts f = factsOf(value);
+  FailureOr<Shape> shape = evaluateSizes(op, context, op.getShape());
+  if (failed(shape))
+    return failure();
+  if (checkedSize(*shape) != numElements(f.shape))
+    return error(op, context,
+                 "(reshape_c1) shape " + str(*shape) +
+                     " for a value of shape " + str(f.shape) + ", required " +
+                     Twine(numElements(f.shape)) + " elements");
+  auto bound =
+      ReshapeOp::create(builder, op.getLoc(), array, value, literals(*shape));
+  f.shape = *shape;
+  define(context, op.getResult(), bound.getResult(), f);
+  return success();
+}
+
+LogicalResult Instantiator::transpose(TransposeOp op, Context &context) {
+  mlir::Value value = map(context, op.getValue());
+  Facts f = factsOf(value);
+  ArrayRef<int64_t> permutation = op.getPermutation();
+  std::set<int64_t> dims(permutation.begin(), permutation.end());
+  int64_t rank = f.shape.size();
+  if (int64_t(permutation.size()) != rank || int64_t(dims.size()) != rank ||
+      *dims.begin() != 0 || *dims.rbegin() != rank - 1)
+    return error(op, context,
+                 "(transpose_c1) permutation " + str(Shape(permutation)) +
+                     " of a value of shape " + str(f.shape));
+  auto bound = TransposeOp::create(builder, op.getLoc(), array, value,
+                                   op.getPermutationAttr());
+  Shape shape;
+  for (int64_t dim : permutation)
+    shape.push_back(f.shape[dim]);
+  f.shape = shape;
+  define(context, op.getResult(), bound.getResult(), f);
+  return success();
+}
+
+LogicalResult Instantiator::split(SplitOp op, Context &context) {
+  mlir::Value value = map(context, op.getValue());
+  Facts f = factsOf(value);
+  int64_t dim = op.getDim();
+  FailureOr<Shape> sizes = evaluateSizes(op, context, op.getSizes());
+  if (failed(sizes) || failed(checkDim(op, context, "split_c2", dim, f.shape)))
+    return failure();
+  int64_t sum = 0;
+  for (int64_t size : *sizes)
+    sum += size;
+  if (sum != f.shape[dim])
+    return error(op, context,
+                 "(split_c3) sizes " + str(*sizes) + " sum up to " +
+                     Twine(sum) + ", dim " + Twine(dim) + " has size " +
+                     Twine(f.shape[dim]));
+  SmallVector<Type> types(sizes->size(), array);
+  auto bound = SplitOp::create(builder, op.getLoc(), types, value,
+                               op.getDimAttr(), literals(*sizes));
+  for (size_t i = 0; i < sizes->size(); ++i) {
+    Facts part = f;
+    part.shape[dim] = (*sizes)[i];
+    define(context, op->getResult(i), bound->getResult(i), part);
+  }
+  return success();
+}
+
+LogicalResult Instantiator::join(Operation *op, int64_t dim, Context &context,
+                                 StringRef label) {
+  SmallVector<mlir::Value> values;
+  for (mlir::Value value : op->getOperands())
+    values.push_back(map(context, value));
+  if (values.empty())
+    return error(op, context, "(" + label + ") has no operands");
+  Facts f = factsOf(values[0]);
+  if (failed(checkDim(op, context, label, dim, f.shape)))
+    return failure();
+  int64_t sum = 0;
+  for (mlir::Value value : values) {
+    const Facts &other = factsOf(value);
+    Shape expected = f.shape;
+    if (isa<ConcatOp>(op) && other.shape.size() == expected.size())
+      expected[dim] = other.shape[dim];
+    if (other.shape != expected || other.experts != f.experts ||
+        other.layers != f.layers || other.scalar != f.scalar)
+      return error(op, context,
+                   "(" + label + ") operands have shapes " + str(f.shape) +
+                       " and " + str(other.shape) +
+                       ", required equal ones of parameters that live "
+                       "together");
+    sum += other.shape[dim];
+  }
+  IntegerAttr dimAttr = builder.getI64IntegerAttr(dim);
+  mlir::Value bound;
+  if (isa<ConcatOp>(op))
+    bound = ConcatOp::create(builder, op->getLoc(), array, values, dimAttr);
+  else
+    bound = InterleaveOp::create(builder, op->getLoc(), array, values, dimAttr);
+  f.shape[dim] = sum;
+  define(context, op->getResult(0), bound, f);
+  return success();
+}
+
+LogicalResult Instantiator::take(TakeOp op, Context &context) {
+  mlir::Value value = map(context, op.getValue());
+  Facts f = factsOf(value);
+  int64_t dim = op.getDim();
+  FailureOr<int64_t> size = evaluateInt(op, context, op.getSize());
+  if (failed(size) || failed(checkDim(op, context, "take_c1", dim, f.shape)))
+    return failure();
+  if (*size < 1 || *size > f.shape[dim])
+    return error(op, context,
+                 "(take_c1) first " + Twine(*size) + " rows of dim " +
+                     Twine(dim) + " of a value of shape " + str(f.shape));
+  auto bound =
+      TakeOp::create(builder, op.getLoc(), array, value, op.getDimAttr(),
+                     ExprAttr::get(builder.getContext(), Expr::integer(*size)),
+                     op.getReasonAttr());
+  f.shape[dim] = *size;
+  define(context, op.getResult(), bound.getResult(), f);
+  return success();
+}
+
+LogicalResult Instantiator::addScalar(AddScalarOp op, Context &context) {
+  mlir::Value value = map(context, op.getValue());
+  Facts f = factsOf(value);
+  if (op.getScalar() != 1 || f.scalar)
+    return error(op, context,
+                 "(add_scalar_c1) adds " + Twine(op.getScalar()) +
+                     (f.scalar ? " after another" : "") + ", required 1, once");
+  auto bound = AddScalarOp::create(builder, op.getLoc(), array, value,
+                                   op.getScalarAttr());
+  f.scalar = true;
+  define(context, op.getResult(), bound.getResult(), f);
+  return success();
+}
