@@ -73,7 +73,7 @@ std::string delta::emitHost(const LoweredPlan &plan) {
   out.line("namespace {");
   out.line();
   emitSideTables(out, tables);
-  emitBoxTables(out, plan, tables, "constexpr");
+  emitBoxTables(out, plan, tables, "constexpr", "");
   out.line("} // namespace");
   out.line();
   emitPlanTables(out, tables);
@@ -86,6 +86,18 @@ std::string delta::emitCuda(const LoweredPlan &plan) {
   const delta_tables_t &tables = storage.tables();
   SourceText out;
   emitBanner(out, "plan.cu - A compiled plan for the device", tables);
+  out.line("#include \"codegen/device/DiffKernel.cuh\"");
+  out.line("#include \"codegen/device/ScatterKernel.cuh\"");
+  out.line();
+  // A constant is local to its file unless it was declared before.
+  out.line("extern \"C\" {");
+  if (tables.num_images)
+    out.line("extern __device__ const delta_image_t delta_images[];");
+  if (tables.num_boxes)
+    out.line("extern __device__ const delta_box_t delta_boxes[];");
+  out.line("}");
+  out.line();
+  emitBoxTables(out, plan, tables, "__device__ const", "delta_");
   emitCudaKernels(out, tables);
   return out.take();
 }

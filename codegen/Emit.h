@@ -27,8 +27,9 @@ namespace delta {
 /// run time links.
 std::string emitHost(const LoweredPlan &plan);
 
-/// CUDA C++ for the device: boxes and images in device memory, and one entry
-/// point a kernel and element type of the plan.
+/// CUDA C++ for the device: `delta_boxes` and `delta_images` in device memory,
+/// an entry point `delta_diff_<type>` for each element type of the plan, and
+/// `delta_scatter` and `delta_advance` for all of them.
 std::string emitCuda(const LoweredPlan &plan);
 
 } // namespace delta

@@ -53,4 +53,32 @@ void delta::emitHostKernels(SourceText &out, const delta_tables_t &tables) {
   out.line("};");
 }
 
-void delta::emitCudaKernels(SourceText &out, const delta_tables_t &tables) {}
+/// "bf16" for Bf16: kernels are named in lower case.
+static std::string lowerCase(std::string word) {
+  for (char &c : word)
+    if (c >= 'A' && c <= 'Z')
+      c = static_cast<char>(c - 'A' + 'a');
+  return word;
+}
+
+/// An entry point `delta_<name>` whose body is a call of `body`.
+static void emitEntryPoint(SourceText &out, const std::string &name,
+                           const std::string &arguments,
+                           const std::string &body) {
+  out.line();
+  out.line("extern \"C\" __global__ void __launch_bounds__(BlockThreads)");
+  out.line("    delta_" + name + "(const " + arguments + " arguments) {");
+  out.line("  " + body + "(arguments);");
+  out.line("}");
+}
+
+void delta::emitCudaKernels(SourceText &out, const delta_tables_t &tables) {
+  out.line("using namespace delta::device;");
+  for (delta_dtype_t type : elementTypes(tables)) {
+    std::string element = elementName(type);
+    emitEntryPoint(out, "diff_" + lowerCase(element), "DiffArguments",
+                   "diffTiles<" + element + ">");
+  }
+  emitEntryPoint(out, "scatter", "ScatterArguments", "scatterTiles");
+  emitEntryPoint(out, "advance", "AdvanceArguments", "advanceTiles");
+}

@@ -18,9 +18,11 @@
 
 namespace delta {
 
-/// The tables of boxes and images, with `qualifiers` in front of each.
+/// The tables `images` and `boxes`, with `qualifiers` in front of their types
+/// and `prefix` in front of their names.
 void emitBoxTables(SourceText &out, const LoweredPlan &plan,
-                   const delta_tables_t &tables, const std::string &qualifiers);
+                   const delta_tables_t &tables, const std::string &qualifiers,
+                   const std::string &prefix);
 
 /// All other tables, and `delta_plan_tables`.
 void emitSideTables(SourceText &out, const delta_tables_t &tables);

@@ -88,7 +88,8 @@ static std::vector<std::string> imageRow(const delta_image_t &image) {
 }
 
 static void emitImages(SourceText &out, const delta_tables_t &tables,
-                       const std::string &qualifiers) {
+                       const std::string &qualifiers,
+                       const std::string &prefix) {
   // An image is introduced by the first box that uses it.
   std::vector<std::string> firstUse(tables.num_images);
   auto introduce = [&](uint32_t row, const delta_side_t &side, uint32_t box) {
@@ -105,7 +106,7 @@ static void emitImages(SourceText &out, const delta_tables_t &tables,
   }
   out.comment("Where the elements of a box go: class, ways from and to, value "
               "op, offset, strides of the loops of the box.");
-  openTable(out, qualifiers, "delta_image_t", "images");
+  openTable(out, qualifiers, "delta_image_t", prefix + "images");
   for (uint32_t i = 0; i < tables.num_images; ++i) {
     out.comment(firstUse[i], 4);
     out.row(imageRow(tables.images[i]));
@@ -130,15 +131,16 @@ static std::vector<std::string> boxRow(const delta_box_t &box) {
 
 void delta::emitBoxTables(SourceText &out, const LoweredPlan &plan,
                           const delta_tables_t &tables,
-                          const std::string &qualifiers) {
+                          const std::string &qualifiers,
+                          const std::string &prefix) {
   if (tables.num_images)
-    emitImages(out, tables, qualifiers);
+    emitImages(out, tables, qualifiers, prefix);
   if (!tables.num_boxes)
     return;
   out.comment("The map: source class, way, loops, first image, images, neutral "
               "image, runs and columns of a tile, tiles, source offset, "
               "extents, source strides.");
-  openTable(out, qualifiers, "delta_box_t", "boxes");
+  openTable(out, qualifiers, "delta_box_t", prefix + "boxes");
   for (uint32_t i = 0; i < tables.num_boxes; ++i) {
     out.comment(number(i) + ": " + plan.boxes[i].formula, 4);
     out.row(boxRow(tables.boxes[i]));
