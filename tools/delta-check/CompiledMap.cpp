@@ -49,7 +49,7 @@ bool CompiledMap::compile(const Json &model, const Json *keys,
   }
   if (!family.empty())
     arguments.insert(arguments.end(), {"--family", family});
-  const int code = reference::runCompiler(arguments, error);
+  const int code = reference::runCompiler(arguments, /*quiet=*/false, error);
   if (code != 0) {
     if (error.empty())
       error =

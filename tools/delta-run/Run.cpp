@@ -116,7 +116,8 @@ bool Runner::compile() {
       arguments.push_back("--emit=reference");
     if (!options.family.empty())
       arguments.insert(arguments.end(), {"--family", options.family});
-    if (reference::runCompiler(arguments, error) != 0)
+    // The notes of the second call are those of the first.
+    if (reference::runCompiler(arguments, /*quiet=*/!isPlan, error) != 0)
       return fail(error.empty() ? "the compiler refused " + options.model
                                 : error);
   }
@@ -287,13 +288,12 @@ bool Runner::verifyWithPlan(int64_t step) {
   if (options.verify == "fingerprint") {
     if (!compareFingerprints(api, *session, options.seed, findings, error))
       return fail(error);
-    if (findings.mismatches) {
-      fail("verification: " + findings.first);
-      // A row is not an element: the replay names the first.
-      findings.first.clear();
-      if (!replay(api, *session, version, findings, error))
-        return fail(error);
-    }
+    // A row is not an element: a replay names the first of those.
+    PlanFindings named;
+    if (findings.mismatches && !replay(api, *session, version, named, error))
+      return fail(error);
+    if (named.mismatches)
+      findings.first += "; " + named.first;
   } else if (!replay(api, *session, version, findings, error)) {
     return fail(error);
   }

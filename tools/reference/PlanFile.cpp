@@ -16,9 +16,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <filesystem>
 #include <spawn.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 extern char **environ;
 
@@ -64,7 +66,8 @@ TemporaryDirectory::~TemporaryDirectory() {
     fs::remove_all(directory, code);
 }
 
-int runCompiler(const std::vector<std::string> &arguments, std::string &error) {
+int runCompiler(const std::vector<std::string> &arguments, bool quiet,
+                std::string &error) {
   std::error_code code;
   const fs::path self = fs::read_symlink("/proc/self/exe", code);
   const std::string compiler = self.parent_path() / "delta-compile";
@@ -72,9 +75,15 @@ int runCompiler(const std::vector<std::string> &arguments, std::string &error) {
   for (const std::string &argument : arguments)
     argv.push_back(const_cast<char *>(argument.c_str()));
   argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  if (quiet)
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null",
+                                     O_WRONLY, 0);
   pid_t child = 0;
-  const int failure = posix_spawn(&child, compiler.c_str(), nullptr, nullptr,
+  const int failure = posix_spawn(&child, compiler.c_str(), &actions, nullptr,
                                   argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
   int status = 0;
   if (failure != 0) {
     error = "cannot run " + compiler + ": " + std::strerror(failure);

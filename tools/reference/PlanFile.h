@@ -56,9 +56,10 @@ private:
 };
 
 /// Runs `delta-compile`, which lies in the folder of this program, and waits.
-/// Its messages go where ours go. Returns its exit code; 1 with `error` set
-/// when it could not be run.
-int runCompiler(const std::vector<std::string> &arguments, std::string &error);
+/// Its messages go where ours go, or nowhere when `quiet`. Returns its exit
+/// code; 1 with `error` set when it could not be run.
+int runCompiler(const std::vector<std::string> &arguments, bool quiet,
+                std::string &error);
 
 } // namespace delta::reference
 

@@ -89,35 +89,82 @@ struct Block {
 };
 
 /// Moves that few elements made, summed over all steps so far.
-using Moves = std::array<int64_t, size_t(kBlock)>;
+template <class T> using Moves = std::array<T, size_t(kBlock)>;
 
-template <class F>
-void sumMoves(const Block &block, double rate, Moves &moves, const F &size) {
+/// Sums of fewer bits than the magnitude of a float, so that adding them cannot
+/// overflow.
+int32_t bounded(int64_t sum) {
+  return int32_t(std::clamp<int64_t>(sum, -(1 << 28), 1 << 28));
+}
+int64_t bounded(uint64_t sum) { return int64_t(sum); }
+
+template <class T, class F>
+void sumMoves(const Block &block, double rate, Moves<T> &moves, const F &size) {
   moves.fill(0);
   for (int64_t step = 1; step <= block.step; ++step)
     draw(block.streamKey(Jumps, uint64_t(step)), rate,
          [&](int64_t place, uint64_t bits) {
-           moves[size_t(place)] += size(bits);
+           T &sum = moves[size_t(place)];
+           sum = bounded(sum + size(bits));
          });
 }
 
-/// Bits of the master before the first step.
-uint32_t startOf(uint64_t bits, uint64_t more) {
-  // Four lanes of 16 bits sum to a bell; a fraction fills the low bits.
-  const int64_t sum = int64_t(bits & 0xffff) + int64_t(bits >> 16 & 0xffff) +
-                      int64_t(bits >> 32 & 0xffff) + int64_t(bits >> 48) -
-                      131070;
-  const float value = (float(sum) + float(more >> 40) * 0x1p-24f) * 0x1p-21f;
-  uint32_t pattern;
-  std::memcpy(&pattern, &value, sizeof(pattern));
-  return pattern;
+/// A drift of `mean` +- `spread` in 65536ths of an ulp.
+struct Drift {
+  int32_t mean = 0;
+  int32_t spread = 0;
+};
+
+/// Bits of the fp32 masters of a block. All of it is 32-bit arithmetic, which
+/// compilers turn into vectors.
+inline __attribute__((always_inline)) void masters(uint64_t key, Drift drift,
+                                                   int unitShift,
+                                                   const int32_t *moves,
+                                                   uint32_t *out) {
+  const auto low = uint32_t(key), high = uint32_t(key >> 32);
+  for (uint32_t i = 0; i < uint32_t(kBlock); ++i) {
+    // Two rounds of a 32-bit mixer give 64 bits.
+    uint32_t x = low + i * 0x9e3779b9u;
+    x = (x ^ x >> 16) * 0x21f0aaadu;
+    x = (x ^ x >> 15) * 0x735a2d97u;
+    x ^= x >> 15;
+    uint32_t y = (x ^ high) * 0x85ebca6bu;
+    y = (y ^ y >> 13) * 0xc2b2ae35u;
+    y ^= y >> 16;
+    // Four lanes of 16 bits sum to a bell; one lane's low bits are the
+    // fraction. The low bits of the sum stay uniform whatever that is, and
+    // whatever the direction and size of the drift are, which are other bits.
+    const auto sum =
+        int32_t((x & 0xffff) + (x >> 16) + (y & 0xffff) + (y >> 16)) - 131070;
+    const float value = float(sum * 4096 + int32_t(y & 0xfff)) * 0x1p-33f;
+    uint32_t pattern;
+    __builtin_memcpy(&pattern, &value, sizeof(pattern));
+    const int32_t weight = int32_t(x >> 16 & 0xff) - 128;
+    const int32_t size = drift.mean + ((drift.spread * weight) >> 7);
+    const int32_t move = ((x & 1 ? size : -size) + moves[i]) >> unitShift;
+    int32_t magnitude = int32_t(pattern & 0x7fffffffu) + move;
+    magnitude = magnitude < 0 ? 0 : magnitude;
+    out[i] = (pattern & 0x80000000u) | uint32_t(magnitude);
+  }
 }
 
-/// Moves the magnitude of a float, as an integer, without changing its sign.
-uint32_t moved(uint32_t pattern, int64_t bits) {
-  const int64_t magnitude = int64_t(pattern & 0x7fffffffu) + bits;
-  return (pattern & 0x80000000u) |
-         uint32_t(std::clamp<int64_t>(magnitude, 0, 0x7f000000));
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) void mastersAvx2(uint64_t key, Drift drift,
+                                                 int unitShift,
+                                                 const int32_t *moves,
+                                                 uint32_t *out) {
+  masters(key, drift, unitShift, moves, out);
+}
+#endif
+
+/// The same numbers on every machine.
+void fillMasters(uint64_t key, Drift drift, int unitShift, const int32_t *moves,
+                 uint32_t *out) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2"))
+    return mastersAvx2(key, drift, unitShift, moves, out);
+#endif
+  masters(key, drift, unitShift, moves, out);
 }
 
 /// The pattern of the `which`-th special value.
@@ -161,49 +208,41 @@ void placeSpecials(const Block &block, int mantissaBits, T *out) {
        });
 }
 
-/// A block of 16-bit floats: drift and jumps of the master, then rounding.
+/// A block of 16-bit floats: drift and jumps of the masters, then rounding.
 /// `unitShift`: bits of a 65536th of an ulp below the last bit of a pattern.
 template <class Round>
 void fillRounded(const Block &block, int unitShift, const Round &round,
                  uint16_t *out) {
+  // The mean share that crosses a boundary is the mean size of a step, for no
+  // step is longer than an ulp.
   const double drift = 0.9 * block.share / (1 - 0.1 * block.share);
   const double spread = 0.9 * std::min(drift, 1 - drift);
-  const auto driftBits = int64_t(drift * 0x1p32);
-  const auto spreadBits = int64_t(spread * 0x1p16);
   const int64_t phase = block.step % (2 * kTurn);
-  const int64_t distance = std::min(phase, 2 * kTurn - phase);
-  Moves moves;
+  const double distance = 65536 * double(std::min(phase, 2 * kTurn - phase));
+  Moves<int32_t> moves;
   sumMoves(block, 0.1 * block.share, moves, jump);
-  const uint64_t key = block.streamKey(Base);
-  for (int64_t i = 0; i < kBlock; ++i) {
-    const uint64_t bits = hash(key, uint64_t(i));
-    const uint64_t more = bits * 0xd1342543de82ef95u;
-    // The size of the drift varies by +- `spread`; its mean is `drift`.
-    const int64_t weight = int64_t(more >> 8 & 0xffff) - 32768;
-    const int64_t size = driftBits + spreadBits * weight * 2;
-    const int64_t drifted = (size * distance) >> 16;
-    const int64_t move = (more & 1 ? drifted : -drifted) + moves[size_t(i)];
-    out[i] = round(moved(startOf(bits, more), move >> unitShift));
-  }
+  std::array<uint32_t, size_t(kBlock)> master;
+  fillMasters(block.streamKey(Base),
+              {int32_t(std::lround(drift * distance)),
+               int32_t(std::lround(spread * distance))},
+              unitShift, moves.data(), master.data());
+  for (size_t i = 0; i < size_t(kBlock); ++i)
+    out[i] = round(master[i]);
 }
 
 void fillFloat(const Block &block, uint32_t *out) {
-  Moves moves;
+  Moves<int32_t> moves;
   sumMoves(block, block.share, moves, [](uint64_t bits) -> int64_t {
     const int64_t few = bits & 1 ? 1 : -1;
     return (bits >> 1) % 10 == 0 ? jump(bits >> 8) / 65536 : few;
   });
-  const uint64_t key = block.streamKey(Base);
-  for (int64_t i = 0; i < kBlock; ++i) {
-    const uint64_t bits = hash(key, uint64_t(i));
-    out[i] = moved(startOf(bits, bits * 0xd1342543de82ef95u), moves[size_t(i)]);
-  }
+  fillMasters(block.streamKey(Base), {}, /*unitShift=*/0, moves.data(), out);
 }
 
 void fillInteger(const Block &block, uint64_t *out) {
-  Moves moves;
+  Moves<int64_t> moves;
   sumMoves(block, block.share, moves,
-           [](uint64_t bits) { return int64_t(bits >> 1 | 1); });
+           [](uint64_t bits) { return bits >> 1 | 1; });
   const uint64_t key = block.streamKey(Base);
   for (int64_t i = 0; i < kBlock; ++i)
     out[i] = hash(key, uint64_t(i)) + uint64_t(moves[size_t(i)]);
@@ -212,10 +251,18 @@ void fillInteger(const Block &block, uint64_t *out) {
 /// One whole block. T decides between 16-bit floats, fp32 and i64.
 void fillBlock(const Block &block, const std::string &dtype, uint16_t *out) {
   const bool half = dtype == "fp16";
+  // Lambdas, so that the rounding is inlined.
   if (half)
-    fillRounded(block, /*unitShift=*/3, toFp16, out);
-  else
-    fillRounded(block, /*unitShift=*/0, toBf16, out);
+    fillRounded(
+        block, /*unitShift=*/3, [](uint32_t bits) { return toFp16(bits); },
+        out);
+  else // A master is no NaN.
+    fillRounded(
+        block, /*unitShift=*/0,
+        [](uint32_t bits) {
+          return uint16_t((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+        },
+        out);
   placeSpecials(block, /*mantissaBits=*/half ? 10 : 7, out);
 }
 
