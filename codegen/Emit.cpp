@@ -18,7 +18,7 @@
 
 using namespace delta;
 
-/// "TP2 PP2, 4 ranks": sizes of 1 go without saying.
+/// "TP2 PP2, 4 ranks": sizes of 1 go without saying, and EDP follows.
 static std::string geometryOf(const delta_side_t &side) {
   std::string text;
   auto add = [&](const char *axis, uint32_t size) {
@@ -30,7 +30,6 @@ static std::string geometryOf(const delta_side_t &side) {
   add("DP", side.dp);
   add("EP", side.ep);
   add("ETP", side.etp);
-  add("EDP", side.edp);
   add("PP", side.pp);
   add("VPP", side.vpp);
   text = text.empty() ? "whole tensors" : text.substr(0, text.size() - 1);

@@ -158,6 +158,7 @@ static void emitNames(SourceText &out, const delta_side_t &side,
   closeTable(out);
 }
 
+/// Without the reserved field, which is zero.
 static std::vector<std::string> classRow(const delta_class_t &cls) {
   std::vector<std::string> shape;
   for (int64_t extent : cls.shape)
@@ -168,7 +169,7 @@ static std::vector<std::string> classRow(const delta_class_t &cls) {
           rowNumber(cls.stage),    rowNumber(cls.chunk),
           number(cls.num_experts), number(cls.expert_stride),
           axisName(cls.axis),      number(cls.ways),
-          rowNumber(cls.copy_of),  number(cls.reserved)};
+          rowNumber(cls.copy_of)};
 }
 
 static void emitClasses(SourceText &out, const delta_side_t &side,

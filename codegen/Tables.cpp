@@ -67,6 +67,7 @@ delta_side_t TableStorage::layOutSide(const LoweredSide &lowered,
                                       Side &storage) {
   for (const LoweredClass &cls : lowered.classes) {
     assert(!cls.names.empty() && "a class has a name");
+    assert(cls.row.reserved == 0 && "reserved fields are zero");
     delta_class_t row = cls.row;
     row.first_name = count(storage.strings.size());
     row.num_names = count(cls.names.size());
