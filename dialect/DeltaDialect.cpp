@@ -91,24 +91,44 @@ private:
     if (parseSum(out))
       return failure();
     std::optional<ExprKind> kind;
+    if (optionalComparison(kind))
+      return failure();
+    if (!kind)
+      return success();
+    if (binary(*kind, out, &ExprParser::parseSum))
+      return failure();
+    SMLoc loc = parser.getCurrentLocation();
+    kind.reset();
+    if (optionalComparison(kind))
+      return failure();
+    return kind ? parser.emitError(loc, "comparisons do not chain; "
+                                        "parentheses say which comes first")
+                : success();
+  }
+
+  ParseResult optionalComparison(std::optional<ExprKind> &kind) {
     if (succeeded(parser.parseOptionalEqual())) {
-      if (parser.parseEqual())
-        return failure();
       kind = ExprKind::Equal;
-    } else if (succeeded(parser.parseOptionalLess())) {
-      kind = ExprKind::Less;
-    } else if (succeeded(parser.parseOptionalKeyword("ne"))) {
-      kind = ExprKind::NotEqual;
-    } else if (succeeded(parser.parseOptionalKeyword("le"))) {
-      kind = ExprKind::LessEqual;
-    } else if (succeeded(parser.parseOptionalKeyword("ge"))) {
-      kind = ExprKind::GreaterEqual;
-    } else if (parens && succeeded(parser.parseOptionalGreater())) {
-      kind = ExprKind::Greater;
-    } else if (!inAttribute && succeeded(parser.parseOptionalGreater())) {
-      kind = ExprKind::Greater;
+      return parser.parseEqual();
     }
-    return kind ? binary(*kind, out, &ExprParser::parseSum) : success();
+    for (auto [word, meaning] :
+         std::initializer_list<std::pair<StringRef, ExprKind>>{
+             {"ne", ExprKind::NotEqual},
+             {"lt", ExprKind::Less},
+             {"le", ExprKind::LessEqual},
+             {"gt", ExprKind::Greater},
+             {"ge", ExprKind::GreaterEqual}})
+      if (succeeded(parser.parseOptionalKeyword(word))) {
+        kind = meaning;
+        return success();
+      }
+    if (inAttribute)
+      return success();
+    if (succeeded(parser.parseOptionalLess()))
+      kind = ExprKind::Less;
+    else if (succeeded(parser.parseOptionalGreater()))
+      kind = ExprKind::Greater;
+    return success();
   }
 
   ParseResult parseSum(Expr &out) {
@@ -152,25 +172,17 @@ private:
     while (out.kind() == ExprKind::Symbol &&
            succeeded(parser.parseOptionalLSquare())) {
       Expr index;
-      if (nested(index) || parser.parseRSquare())
+      if (parseOr(index) || parser.parseRSquare())
         return failure();
       out = Expr::make(ExprKind::Index, {out, index});
     }
     return success();
   }
 
-  /// An expression inside brackets, where `>` can only be an operator.
-  ParseResult nested(Expr &out) {
-    ++parens;
-    ParseResult result = parseOr(out);
-    --parens;
-    return result;
-  }
-
   ParseResult parsePrimary(Expr &out) {
     SMLoc loc = parser.getCurrentLocation();
     if (succeeded(parser.parseOptionalLParen()))
-      return failure(nested(out) || parser.parseRParen());
+      return failure(parseOr(out) || parser.parseRParen());
     if (succeeded(parser.parseOptionalMinus())) {
       Expr operand;
       if (parseIndexed(operand))
@@ -206,17 +218,16 @@ private:
       return success();
     }
     std::vector<Expr> operands(1);
-    if (nested(operands[0]))
+    if (parseOr(operands[0]))
       return failure();
     while (succeeded(parser.parseOptionalComma())) {
       operands.emplace_back();
-      if (nested(operands.back()))
+      if (parseOr(operands.back()))
         return failure();
     }
     if (operands.size() != *arity)
-      return parser.emitError(loc, "'")
-             << name << "' takes " << *arity << " operands, got "
-             << operands.size();
+      return parser.emitError(loc, "'") << name << "' takes " << *arity
+                                        << " operands, got " << operands.size();
     out = Expr::call(name.str(), std::move(operands));
     return parser.parseRParen();
   }
@@ -241,10 +252,9 @@ private:
   }
 
   AsmParser &parser;
-  int parens = 0;
 
 public:
-  /// Inside `#delta.expr<...>` a bare `>` ends the attribute.
+  /// Inside `#delta.expr<...>` the signs `<` and `>` are brackets.
   bool inAttribute = false;
 };
 } // namespace
@@ -263,10 +273,7 @@ Attribute ExprAttr::parse(AsmParser &parser, Type) {
 }
 
 void ExprAttr::print(AsmPrinter &printer) const {
-  std::string text = getValue().str();
-  // A comparison by `>` needs parentheses to be read back.
-  bool wrap = text.find('>') != std::string::npos;
-  printer << "<" << (wrap ? "(" : "") << text << (wrap ? ")" : "") << ">";
+  printer << "<" << getValue().str(/*inAttribute=*/true) << ">";
 }
 
 //===----------------------------------------------------------------------===//
@@ -293,11 +300,13 @@ static ParseResult parsePiece(AsmParser &parser, int64_t numWays,
     return failure();
   out.wayBegin = 0;
   out.wayEnd = numWays;
-  if (succeeded(parser.parseOptionalLSquare()))
-    if (parser.parseInteger(out.wayBegin) || parser.parseComma() ||
-        parser.parseInteger(out.wayEnd) || parser.parseRParen() ||
-        parser.parseColon())
+  if (succeeded(parser.parseOptionalKeyword("ways"))) {
+    int64_t last = 0;
+    if (parser.parseInteger(out.wayBegin) || parser.parseKeyword("to") ||
+        parser.parseInteger(last) || parser.parseColon())
       return failure();
+    out.wayEnd = last + 1;
+  }
   if (parser.parseInteger(out.piece.source) ||
       parseStep(parser, out.sourceStep) || parser.parseArrow() ||
       parser.parseInteger(out.piece.destination) ||
@@ -319,8 +328,9 @@ static ParseResult parsePiece(AsmParser &parser, int64_t numWays,
   if (parser.parseRBrace())
     return failure();
   if (out.wayBegin < 0 || out.wayEnd > numWays || out.wayBegin >= out.wayEnd)
-    return parser.emitError(loc, "ways [")
-           << out.wayBegin << ", " << out.wayEnd << ") of " << numWays;
+    return parser.emitError(loc, "ways ")
+           << out.wayBegin << " to " << out.wayEnd - 1 << ", required some of "
+           << numWays << " ways";
   return success();
 }
 
@@ -332,8 +342,13 @@ Attribute MapAttr::parse(AsmParser &parser, Type) {
       parseSizes(parser, source, destination))
     return {};
   if (numWays < 1 || numWays > 1024) {
-    parser.emitError(loc, "map of ")
-        << numWays << " ways, required 1 to 1024";
+    parser.emitError(loc, "map of ") << numWays << " ways, required 1 to 1024";
+    return {};
+  }
+  if (source < 0 || destination < 0) {
+    parser.emitError(loc, "map from an array of ")
+        << source << " elements into one of " << destination
+        << ", required numbers that are not negative";
     return {};
   }
   std::vector<WayPiece> pieces;
@@ -344,9 +359,8 @@ Attribute MapAttr::parse(AsmParser &parser, Type) {
   }
   if (parser.parseGreater())
     return {};
-  return MapAttr::get(
-      parser.getContext(),
-      ShardedMap::expand(numWays, source, destination, pieces));
+  return MapAttr::get(parser.getContext(),
+                      ShardedMap::expand(numWays, source, destination, pieces));
 }
 
 void MapAttr::print(AsmPrinter &printer) const {
@@ -361,7 +375,8 @@ void MapAttr::print(AsmPrinter &printer) const {
   for (const WayPiece &piece : map.compress()) {
     printer << ", {";
     if (piece.wayBegin != 0 || piece.wayEnd != numWays)
-      printer << "[" << piece.wayBegin << ", " << piece.wayEnd << "): ";
+      printer << "ways " << piece.wayBegin << " to " << piece.wayEnd - 1
+              << ": ";
     printer << piece.piece.source;
     step(piece.sourceStep);
     printer << " -> " << piece.piece.destination;

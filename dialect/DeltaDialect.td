@@ -55,7 +55,8 @@ def Delta_ExprAttr : Delta_Attr<"Expr", "expr"> {
   let summary = "An expression over named symbols";
   let description = [{
     Operators, loosest first: `or`; `and`; `not`; `==` `ne` `<` `le` `>` `ge`;
-    `+` `-`; `*` `/` `mod`; `list[i]`. `/` must divide exactly. `config "a" |
+    `+` `-`; `*` `/` `mod`; `list[i]`. Comparisons do not chain. `lt` and `gt`
+    are other names of `<` and `>`, the only ones inside of brackets. `/` must divide exactly. `config "a" |
     "b" else x` is the first of the config's keys that is present and not null,
     else `x`. Functions: `len`, `min`, `max`, `round_up(n, multiple)`,
     `select(condition, then, else)`.
@@ -72,13 +73,13 @@ def Delta_MapAttr : Delta_Attr<"Map", "map"> {
   let summary = "An index map for every way of a split";
   let description = [{
     `#delta.map<ways W, source -> destination, pieces>`: the flat sizes of both
-    arrays, then strided boxes. A piece `{[a, b): s + p way -> d + q way, e x
-    (x, y), ...}` holds for the ways from `a` to `b - 1`, counted from `a`: for
+    arrays, then strided boxes. A piece `{ways a to b: s + p way -> d + q way, e
+    x (x, y), ...}` holds for the ways from `a` to `b`, counted from `a`: for
     all `i < e`, element `s + way*p + i*x` goes to `d + way*q + i*y`. Ways and
     steps that are trivial are left out.
 
     Example: rows of two ranks, `[4, 8]` each, of an `[8, 8]` array:
-    `#delta.map<ways 2, 32 -> 64, {[0, 2): 0 -> 0 + 32 way, 32 x (1, 1)}>`
+    `#delta.map<ways 2, 32 -> 64, {ways 0 to 1: 0 -> 0 + 32 way, 32 x (1, 1)}>`
   }];
   let parameters = (ins AttrParameter<"::delta::ShardedMap", "the maps",
                                       "const ::delta::ShardedMap &">:$value);

@@ -74,11 +74,16 @@ std::optional<int64_t> Expr::literal() const {
 //===----------------------------------------------------------------------===//
 
 static std::string quote(const std::string &text) {
+  const char *digits = "0123456789ABCDEF";
   std::string out = "\"";
-  for (char c : text) {
+  for (unsigned char c : text) {
+    if (c < ' ' || c == 0x7f) {
+      out += {'\\', digits[c / 16], digits[c % 16]};
+      continue;
+    }
     if (c == '"' || c == '\\')
       out += '\\';
-    out += c;
+    out += char(c);
   }
   return out + "\"";
 }
@@ -148,15 +153,23 @@ static int strengthOf(ExprKind kind) {
   return 7;
 }
 
-std::string Expr::str() const {
-  auto wrap = [](const Expr &operand, int strength) {
-    std::string text = operand.str();
+std::string Expr::str(bool inAttribute) const {
+  auto wrap = [&](const Expr &operand, int strength) {
+    std::string text = operand.str(inAttribute);
     return strengthOf(operand.kind()) < strength ? "(" + text + ")" : text;
   };
   const Node &n = *node;
-  if (auto op = infix(n.kind))
-    return wrap(n.operands[0], op->strength) + op->text +
+  if (auto op = infix(n.kind)) {
+    std::string sign = op->text;
+    if (inAttribute && n.kind == ExprKind::Less)
+      sign = " lt ";
+    if (inAttribute && n.kind == ExprKind::Greater)
+      sign = " gt ";
+    // Comparisons do not chain: one inside another is in parentheses.
+    bool chains = op->strength != 4;
+    return wrap(n.operands[0], op->strength + !chains) + sign +
            wrap(n.operands[1], op->strength + 1);
+  }
   switch (n.kind) {
   case ExprKind::Int:
     return std::to_string(n.number);
@@ -170,10 +183,11 @@ std::string Expr::str() const {
     std::string out = "config ";
     for (size_t i = 0; i < n.names.size(); ++i)
       out += (i ? " | " : "") + quote(n.names[i]);
-    return n.operands.empty() ? out : out + " else " + n.operands[0].str();
+    return n.operands.empty() ? out
+                              : out + " else " + n.operands[0].str(inAttribute);
   }
   case ExprKind::Index:
-    return wrap(n.operands[0], 7) + "[" + n.operands[1].str() + "]";
+    return wrap(n.operands[0], 7) + "[" + n.operands[1].str(inAttribute) + "]";
   case ExprKind::Not:
     return "not " + wrap(n.operands[0], 3);
   case ExprKind::Negate:
@@ -181,7 +195,7 @@ std::string Expr::str() const {
   default: {
     std::string out = n.names[0] + "(";
     for (size_t i = 0; i < n.operands.size(); ++i)
-      out += (i ? ", " : "") + n.operands[i].str();
+      out += (i ? ", " : "") + n.operands[i].str(inAttribute);
     return out + ")";
   }
   }
@@ -237,8 +251,10 @@ static Evaluated arithmetic(ExprKind kind, int64_t a, int64_t b,
 static Evaluated evaluateIndex(const ExprValue &base, const ExprValue &index,
                                const std::string &text) {
   if (!index.isInt() || (!base.isList() && !base.isString()))
-    return fail("'" + text + "' takes an integer index into a list or a "
-                "string, got " + toString(base) + " and " + toString(index));
+    return fail("'" + text +
+                "' takes an integer index into a list or a "
+                "string, got " +
+                toString(base) + " and " + toString(index));
   int64_t i = std::get<int64_t>(index.data);
   int64_t size = base.isList() ? std::get<List>(base.data).size()
                                : std::get<std::string>(base.data).size();
@@ -262,8 +278,8 @@ static Evaluated evaluateCall(const std::string &function,
                 toString(arguments[0]));
   }
   if (!arguments[0].isInt() || !arguments[1].isInt())
-    return fail("'" + text + "' takes integers, got " +
-                toString(arguments[0]) + " and " + toString(arguments[1]));
+    return fail("'" + text + "' takes integers, got " + toString(arguments[0]) +
+                " and " + toString(arguments[1]));
   int64_t a = std::get<int64_t>(arguments[0].data);
   int64_t b = std::get<int64_t>(arguments[1].data);
   if (function == "min")
@@ -355,9 +371,8 @@ Evaluated Expr::evaluate(const Environment &environment) const {
     return evaluateIndex(values[0], values[1], str());
   if (n.kind == ExprKind::Equal || n.kind == ExprKind::NotEqual) {
     if (values[0].data.index() != values[1].data.index())
-      return fail("'" + str() + "' compares " + toString(values[0]) +
-                  " with " + toString(values[1]) +
-                  ", required two values of one kind");
+      return fail("'" + str() + "' compares " + toString(values[0]) + " with " +
+                  toString(values[1]) + ", required two values of one kind");
     return ok({(values[0] == values[1]) == (n.kind == ExprKind::Equal)});
   }
   for (const ExprValue &value : values)

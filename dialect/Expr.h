@@ -52,8 +52,8 @@ struct Evaluated {
 struct Environment {
   /// ExprValue of a symbol; an error text if it is unknown or failed itself.
   std::function<Evaluated(const std::string &name)> symbol;
-  /// ExprValue of a key of the model's config. No value and no error: the key is
-  /// absent or null.
+  /// ExprValue of a key of the model's config. No value and no error: the key
+  /// is absent or null.
   std::function<Evaluated(const std::string &key)> config;
 };
 
@@ -107,8 +107,9 @@ public:
   /// Folds the expression. Fails on unknown names, wrong types, division by
   /// zero or with a remainder, index out of range, 64-bit overflow.
   Evaluated evaluate(const Environment &environment) const;
-  /// Text that parses to the same expression.
-  std::string str() const;
+  /// Text that parses to the same expression. Inside an attribute `<` and `>`
+  /// are brackets: there they are spelled `lt` and `gt`.
+  std::string str(bool inAttribute = false) const;
 
   bool operator==(const Expr &other) const { return str() == other.str(); }
 
