@@ -51,8 +51,9 @@ static ParseResult parseExprList(OpAsmParser &parser, OperationState &result,
 
 static void printExprList(OpAsmPrinter &printer, ArrayAttr list) {
   printer << "[";
-  llvm::interleaveComma(list.getAsRange<ExprAttr>(), printer,
-                        [&](ExprAttr expr) { printer << expr.getValue().str(); });
+  llvm::interleaveComma(
+      list.getAsRange<ExprAttr>(), printer,
+      [&](ExprAttr expr) { printer << expr.getValue().str(); });
   printer << "]";
 }
 
@@ -85,10 +86,10 @@ static ParseResult parseDim(OpAsmParser &parser, OperationState &result) {
 static ParseResult parseArrayOperand(OpAsmParser &parser,
                                      OperationState &result) {
   OpAsmParser::UnresolvedOperand operand;
-  return failure(
-      parser.parseOperand(operand) ||
-      parser.resolveOperand(operand, ArrayType::get(parser.getContext()),
-                            result.operands));
+  return failure(parser.parseOperand(operand) ||
+                 parser.resolveOperand(operand,
+                                       ArrayType::get(parser.getContext()),
+                                       result.operands));
 }
 
 static ParseResult parseBody(OpAsmParser &parser, OperationState &result) {
@@ -177,7 +178,8 @@ static void printPlace(OpAsmPrinter &printer, StringAttr stage,
     printer << " experts";
 }
 
-static LogicalResult verifyStage(Operation *op, std::optional<StringRef> stage) {
+static LogicalResult verifyStage(Operation *op,
+                                 std::optional<StringRef> stage) {
   if (stage && *stage != "first" && *stage != "last")
     return op->emitOpError("(on_c1) stage is '")
            << *stage << "', required 'first' or 'last'";
@@ -226,15 +228,21 @@ void UseOp::print(OpAsmPrinter &printer) {
   printer.printSymbolName(getBlock());
   if (!getNames().empty())
     printer << " with ";
-  llvm::interleaveComma(
-      llvm::zip(getNames().getAsRange<StringAttr>(),
-                getValues().getAsRange<ExprAttr>()),
-      printer, [&](auto binding) {
-        printer << std::get<0>(binding).getValue() << " = "
-                << std::get<1>(binding).getValue().str();
-      });
+  llvm::interleaveComma(llvm::zip(getNames().getAsRange<StringAttr>(),
+                                  getValues().getAsRange<ExprAttr>()),
+                        printer, [&](auto binding) {
+                          printer << std::get<0>(binding).getValue() << " = "
+                                  << std::get<1>(binding).getValue().str();
+                        });
   printer.printOptionalAttrDict((*this)->getAttrs(),
                                 {"block", "names", "values"});
+}
+
+LogicalResult UseOp::verify() {
+  if (getNames().size() != getValues().size())
+    return emitOpError("binds ") << getNames().size() << " names to "
+                                 << getValues().size() << " values";
+  return success();
 }
 
 ParseResult SymbolOp::parse(OpAsmParser &parser, OperationState &result) {
@@ -388,11 +396,15 @@ void ParamOp::print(OpAsmPrinter &printer) {
   printExprList(printer, getShape());
   printer << " : " << getDtype();
   printPlace(printer, getStageAttr(), getLayersAttr(), getExperts());
-  printer.printOptionalAttrDict((*this)->getAttrs(),
-                                {"names", "schemes", "shape", "dtype", "stage",
-                                 "layers", "experts"});
+  printer.printOptionalAttrDict(
+      (*this)->getAttrs(),
+      {"names", "schemes", "shape", "dtype", "stage", "layers", "experts"});
 }
 LogicalResult ParamOp::verify() {
+  if (getNames().empty() || getNames().size() != getSchemes().size())
+    return emitOpError("has ")
+           << getNames().size() << " names and " << getSchemes().size()
+           << " name schemes, required one for each";
   for (StringAttr scheme : getSchemes().getAsRange<StringAttr>())
     if (!scheme.empty() && scheme != "grouped" && scheme != "sequential")
       return emitOpError("(param_c3) name scheme is ")
@@ -405,11 +417,10 @@ LogicalResult ParamOp::verify() {
 }
 
 ParseResult CopyOp::parse(OpAsmParser &parser, OperationState &result) {
-  return failure(parseStringAttr(parser, result, "name") ||
-                 parser.parseKeyword("of") ||
-                 parseArrayOperand(parser, result) ||
-                 parsePlace(parser, result) ||
-                 parser.parseOptionalAttrDict(result.attributes));
+  return failure(
+      parseStringAttr(parser, result, "name") || parser.parseKeyword("of") ||
+      parseArrayOperand(parser, result) || parsePlace(parser, result) ||
+      parser.parseOptionalAttrDict(result.attributes));
 }
 void CopyOp::print(OpAsmPrinter &printer) {
   printer << " " << getNameAttr() << " of " << getOriginal();
@@ -481,7 +492,9 @@ LogicalResult UnshardOp::verify() {
                        "'delta.param'");
   for (Operation *user : getShards().getUsers())
     if (isa<UnshardOp>(user) && user != *this)
-      return emitOpError("(unshard_c1) parameter is put together twice");
+      return emitOpError("(unshard_c1) parameter is put together twice")
+                 .attachNote(user->getLoc())
+             << "the other one is here";
   if (getAxis() != "tp" && getAxis() != "etp")
     return emitOpError("(unshard_c5) axis is '")
            << getAxis() << "', required 'tp' or 'etp'";
@@ -515,6 +528,14 @@ void SplitOp::print(OpAsmPrinter &printer) {
   printer.printOptionalAttrDict((*this)->getAttrs(), {"dim", "sizes"});
 }
 
+LogicalResult SplitOp::verify() {
+  if (getParts().size() != getSizes().size())
+    return emitOpError("(split_c1) has ")
+           << getParts().size() << " results for " << getSizes().size()
+           << " sizes";
+  return success();
+}
+
 ParseResult TakeOp::parse(OpAsmParser &parser, OperationState &result) {
   result.addTypes(ArrayType::get(parser.getContext()));
   return failure(parseArrayOperand(parser, result) ||
@@ -527,8 +548,7 @@ ParseResult TakeOp::parse(OpAsmParser &parser, OperationState &result) {
 void TakeOp::print(OpAsmPrinter &printer) {
   printer << " " << getValue() << " dim " << getDim() << " first "
           << getSize().getValue().str() << " because " << getReasonAttr();
-  printer.printOptionalAttrDict((*this)->getAttrs(),
-                                {"dim", "size", "reason"});
+  printer.printOptionalAttrDict((*this)->getAttrs(), {"dim", "size", "reason"});
 }
 
 //===----------------------------------------------------------------------===//

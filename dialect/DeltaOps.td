@@ -41,7 +41,7 @@ def Delta_ImportOp : Delta_Op<"import"> {
   let assemblyFormat = "$file attr-dict";
 }
 
-def Delta_FamilyOp : Delta_RegionOp<"family", [Symbol]> {
+def Delta_FamilyOp : Delta_RegionOp<"family", [Symbol, IsolatedFromAbove]> {
   let summary = "Map the parameters of one architecture";
   let description = [{
     Chosen by the config's `model_type`, else by its `architectures`, or given
@@ -67,7 +67,7 @@ def Delta_FamilyOp : Delta_RegionOp<"family", [Symbol]> {
   let hasVerifier = 1;
 }
 
-def Delta_BlockOp : Delta_RegionOp<"block", [Symbol]> {
+def Delta_BlockOp : Delta_RegionOp<"block", [Symbol, IsolatedFromAbove]> {
   let summary = "Name ops that several families use";
   let description = [{
     The ops stand for nothing by themselves; `delta.use` instantiates them.
@@ -105,6 +105,7 @@ def Delta_UseOp : Delta_Op<"use"> {
   let arguments = (ins SymbolNameAttr:$block, StrArrayAttr:$names,
                        TypedArrayAttrBase<Delta_ExprAttr, "expressions">:$values);
   let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
 }
 
 def Delta_SymbolOp : Delta_Op<"symbol"> {
@@ -471,6 +472,7 @@ def Delta_SplitOp : Delta_Op<"split", [Pure]> {
                        TypedArrayAttrBase<Delta_ExprAttr, "sizes">:$sizes);
   let results = (outs Variadic<Delta_Array>:$parts);
   let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
 }
 
 def Delta_ConcatOp : Delta_Op<"concat", [Pure]> {
@@ -553,7 +555,7 @@ def Delta_AddScalarOp : Delta_Op<"add_scalar", [Pure]> {
 // Bound models
 //===----------------------------------------------------------------------===//
 
-def Delta_SideOp : Delta_RegionOp<"side", [Symbol]> {
+def Delta_SideOp : Delta_RegionOp<"side", [Symbol, IsolatedFromAbove]> {
   let summary = "Hold the bound ops of one side";
   let description = [{
     `@source` is the trainer, `@destination` another geometry of it. `mesh`

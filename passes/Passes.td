@@ -53,8 +53,8 @@ def FoldInstancesPass : Delta_Pass<"delta-fold-instances"> {
     local number). Chunks are numbered with the virtual stage outermost.
 
     `layers 4 experts 2 stages [[1, 1], [1, 1]]` with `ep = 2` becomes
-    `placement array<i64: 0, 0, 0, 0, 1, 0, 0, 1, 0, 1, 0, 2, 1, 1, 0, 3>
-    expert_ranks array<i64: 0, 0, 1, 0>`.
+    `placement [0, 0, 0, 0, 1, 0, 0, 1, 0, 1, 0, 2, 1, 1, 0, 3]
+    expert_ranks [0, 0, 1, 0]`.
   }];
 }
 

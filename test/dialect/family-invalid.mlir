@@ -1,0 +1,189 @@
+// What is wrong before any size is known. Labels are those of the ops'
+// documentation; the others are checked when a model is bound
+// (passes/instantiate-invalid.mlir).
+//
+// RUN: delta-opt %s -split-input-file -verify-diagnostics
+
+// expected-error @below {{'delta.family' op (family_c1) has 0 'delta.decoder' ops, required one}}
+delta.family @no_decoder model_types [] architectures [] {
+}
+
+// -----
+
+// expected-error @below {{'delta.family' op (family_c1) has 2 'delta.decoder' ops, required one}}
+delta.family @two_decoders model_types [] architectures [] {
+  delta.decoder 1
+  delta.decoder 2
+}
+
+// -----
+
+delta.block @layers_in_layers {
+  delta.layers where true {
+    // expected-error @below {{'delta.layers' op (layers_c1) is inside another 'delta.layers' or a 'delta.on'}}
+    delta.layers where true {
+    }
+  }
+}
+
+// -----
+
+delta.block @layers_on_a_stage {
+  delta.on first {
+    // expected-error @below {{'delta.layers' op (layers_c1) is inside another 'delta.layers' or a 'delta.on'}}
+    delta.layers where true {
+    }
+  }
+}
+
+// -----
+
+delta.block @stage_unknown {
+  // expected-error @below {{'delta.on' op (on_c1) stage is 'middle', required 'first' or 'last'}}
+  delta.on middle {
+  }
+}
+
+// -----
+
+delta.block @stage_in_layers {
+  delta.layers where true {
+    delta.if true {
+      // expected-error @below {{'delta.on' op (on_c2) is inside a 'delta.layers'}}
+      delta.on last {
+      }
+    }
+  }
+}
+
+// -----
+
+delta.block @experts_in_experts {
+  delta.experts 4 {
+    // expected-error @below {{'delta.experts' op (experts_c1) is inside another 'delta.experts'}}
+    delta.experts 4 {
+    }
+  }
+}
+
+// -----
+
+delta.block @experts_on_a_stage {
+  delta.on first {
+    // expected-error @below {{'delta.experts' op (experts_c1) is inside a 'delta.on', required a 'delta.layers'}}
+    delta.experts 4 {
+    }
+  }
+}
+
+// -----
+
+delta.block @name_scheme_unknown {
+  // expected-error @below {{'delta.param' op (param_c3) name scheme is "packed", required 'grouped' or 'sequential'}}
+  %w = delta.param packed "w" [8] : storage
+}
+
+// -----
+
+delta.block @type_unknown {
+  // expected-error @below {{'delta.param' op type is 'f8', required storage, f32, bf16, f16 or i64}}
+  %w = delta.param "w" [8] : f8
+}
+
+// -----
+
+delta.block @copy_of_a_view {
+  %w = delta.param "w" [8] : storage
+  %r = delta.reshape %w [4, 2]
+  // expected-error @below {{'delta.copy' op (copy_c1) operand is not the result of a 'delta.param'}}
+  delta.copy "c" of %r
+}
+
+// -----
+
+delta.block @unshard_of_a_view {
+  %w = delta.param "w" [8] : storage
+  %r = delta.reshape %w [4, 2]
+  // expected-error @below {{'delta.unshard' op (unshard_c1) operand is not the result of a 'delta.param'}}
+  %u = delta.unshard %r dim 0 over tp
+}
+
+// -----
+
+delta.block @unshard_twice {
+  %w = delta.param "w" [8] : storage
+  // expected-error @below {{'delta.unshard' op (unshard_c1) parameter is put together twice}}
+  %u = delta.unshard %w dim 0 over tp
+  // expected-note @below {{the other one is here}}
+  %v = delta.unshard %w dim 0 over tp
+}
+
+// -----
+
+delta.block @axis_unknown {
+  %w = delta.param "w" [8] : storage
+  // expected-error @below {{'delta.unshard' op (unshard_c5) axis is 'ep', required 'tp' or 'etp'}}
+  %u = delta.unshard %w dim 0 over ep
+}
+
+// -----
+
+delta.block @fewer_results_than_sizes {
+  %w = delta.param "w" [8] : storage
+  // expected-error @below {{'delta.split' op (split_c1) has 1 results for 2 sizes}}
+  %a = "delta.split"(%w) {dim = 0, sizes = [#delta.expr<4>, #delta.expr<4>]} : (!delta.array) -> !delta.array
+}
+
+// -----
+
+delta.block @more_names_than_sizes {
+  %w = delta.param "w" [8] : storage
+  // expected-error @below {{operation defines 2 results but was provided 3 to bind}}
+  %a, %b, %c = delta.split %w dim 0 [4, 4]
+}
+
+// -----
+
+delta.block @names_without_values {
+  // expected-error @below {{'delta.use' op binds 1 names to 0 values}}
+  "delta.use"() {block = "b", names = ["size"], values = []} : () -> ()
+}
+
+// -----
+
+delta.block @fewer_schemes_than_names {
+  // expected-error @below {{'delta.param' op has 1 names and 0 name schemes, required one for each}}
+  %w = "delta.param"() {names = ["w"], schemes = [], shape = [], dtype = "f32"} : () -> !delta.array
+}
+
+// -----
+
+delta.block @unknown_value {
+  // expected-error @below {{use of undeclared SSA value name}}
+  delta.tensor "t" = %w as [8]
+}
+
+// -----
+
+%w = delta.param "w" [8] : storage
+// expected-note @below {{required by region isolation constraints}}
+delta.block @value_of_another_block {
+  // expected-error @below {{'delta.tensor' op using value defined outside the region}}
+  delta.tensor "t" = %w as [8]
+}
+
+// -----
+
+// expected-note @below {{see existing symbol definition here}}
+delta.block @twice {
+}
+// expected-error @below {{redefinition of symbol named 'twice'}}
+delta.block @twice {
+}
+
+// -----
+
+delta.block @unknown_op {
+  // expected-error @below {{custom op 'delta.concatenate' is unknown}}
+  delta.concatenate
+}
