@@ -145,8 +145,9 @@ private:
   }
 
   __device__ void compare() {
-    bool wide =
-        access.hasWideRuns(Width) && isAligned(source) && isAligned(snapshot);
+    // Shifted values are rare and small (norms): only plain ones are read wide.
+    bool wide = access.hasWideRuns(Width) && isAligned(source) &&
+                isAligned(snapshot) && row.op == DELTA_VALUE_ID;
     uint32_t fullUnits = wide ? numElements / Width : 0;
     compareWide(fullUnits);
     // The rest of a wide tile, or all of an unaligned one.
