@@ -47,20 +47,23 @@ bool FullCheck::joinSides(std::string &error) {
   for (const Group &group : source.groups())
     for (const int64_t tensor : group.tensors)
       groupOfTensor[size_t(tensor)] = &group;
-  for (size_t i = 0; i < source.side().tensors.size(); ++i)
-    sourceTensors[source.side().tensors[i].name] = i;
+  for (const reference::NeutralTensor &tensor :
+       reference::neutralTensors(source))
+    sourceTensors[tensor.name] = tensor;
   std::map<const Group *, int> seen; // 1: cancel, 2: added on the way
-  for (const reference::Tensor &tensor : destination->side().tensors) {
+  for (const auto &tensor : reference::neutralTensors(*destination)) {
+    const auto &record = destination->side().tensors[size_t(tensor.tensor)];
     const auto found = sourceTensors.find(tensor.name);
     if (found == sourceTensors.end() ||
-        source.side().tensors[found->second].shape != tensor.shape) {
+        source.side().tensors[size_t(found->second.tensor)].shape !=
+            record.shape) {
       error = "\"" + tensor.name + "\" is not the same tensor on both sides";
       return false;
     }
-    const auto &from =
-        source.factsOf(source.side().tensors[found->second]).scalars;
-    const auto &to = destination->factsOf(tensor).scalars;
-    const Group *group = groupOfTensor[found->second];
+    const auto index = size_t(found->second.tensor);
+    const auto &from = source.factsOf(source.side().tensors[index]).scalars;
+    const auto &to = destination->factsOf(record).scalars;
+    const Group *group = groupOfTensor[index];
     seen[group] |= from == to ? 1 : 2;
     if ((from != to && !to.empty()) || seen[group] == 3) {
       error = "\"" + tensor.name + "\" adds scalars that are not undone alike";
@@ -169,18 +172,20 @@ void FullCheck::checkTrainer(const Item &item,
                              const Arrays<uint64_t> &tags, int64_t step) {
   const Group &group = *item.group;
   std::vector<T> whole(firsts.back(), T(0));
-  std::map<const Group *, Arrays<T>> results;
+  // A source group and the layer that it is run for.
+  std::map<std::pair<const Group *, int64_t>, Arrays<T>> results;
   for (size_t i = 0; i < group.tensors.size(); ++i) {
-    const auto &tensor = destination->side().tensors[size_t(group.tensors[i])];
-    const size_t index = sourceTensors.at(tensor.name);
-    const Group *from = groupOfTensor[index];
-    if (!results.count(from))
-      results[from] = runSource<T>(*from, item.layer, item.expert, step,
-                                   addsScalars.at(from));
+    const reference::NeutralTensor &tensor = sourceTensors.at(
+        destination->tensorName(group.tensors[i], item.layer, item.expert));
+    const Group *from = groupOfTensor[size_t(tensor.tensor)];
+    Arrays<T> &arrays = results[{from, tensor.layer}];
+    if (arrays.empty())
+      arrays = runSource<T>(*from, tensor.layer, item.expert, step,
+                            addsScalars.at(from));
     const auto place =
-        std::find(from->tensors.begin(), from->tensors.end(), int64_t(index)) -
+        std::find(from->tensors.begin(), from->tensors.end(), tensor.tensor) -
         from->tensors.begin();
-    const T *values = results[from][size_t(place)].data.get();
+    const T *values = arrays[size_t(place)].data.get();
     const uint64_t *to = tags[i].data.get();
     for (int64_t e = 0, size = tags[i].size(); e < size; ++e)
       whole[to[e]] = values[e];

@@ -17,6 +17,7 @@
 
 #include "tools/delta-run/Trainer.h"
 #include "tools/reference/Report.h"
+#include "tools/reference/TaggedSide.h"
 
 #include <mutex>
 #include <unordered_map>
@@ -69,7 +70,8 @@ private:
   /// Of each receiver, its checkpoint tensors by name.
   std::vector<std::unordered_map<std::string, const Held *>> tensorsByName;
   std::map<Instance, std::vector<Holder>> holders; ///< of the destination
-  std::map<std::string, size_t> sourceTensors;     ///< record by name template
+  /// Where the source side has each checkpoint tensor.
+  std::unordered_map<std::string, reference::NeutralTensor> sourceTensors;
   std::vector<const reference::Group *> groupOfTensor;
   /// Whether the tensors of a source group get their scalars on the way.
   std::map<const reference::Group *, bool> addsScalars;
