@@ -181,6 +181,7 @@ def Delta_LayersOp : Delta_RegionOp<"layers"> {
 
     **Constraints**
     - (layers_c1) is not inside another `delta.layers` or a `delta.on`.
+    - (layers_c2) the family's `delta.decoder` stands before it.
   }];
   let arguments = (ins Delta_ExprAttr:$condition);
   let regions = (region SizedRegion<1>:$body);
@@ -231,7 +232,8 @@ def Delta_ScopeOp : Delta_RegionOp<"scope"> {
   let summary = "Complete the names of a region";
   let description = [{
     Prefixes of the trainer's parameters and of the checkpoint's tensors.
-    Holes are expressions in braces; `{layer}` and `{expert}` stay open.
+    A hole is `{layer}`, `{expert}` or a symbol's name, also `{layer+N}` where
+    `N` is an integer or a symbol. `{layer}` and `{expert}` stay open.
 
     Example:
     ```mlir
@@ -263,7 +265,7 @@ def Delta_ExpertsOp : Delta_RegionOp<"experts"> {
     **Constraints**
     - (experts_c1) is inside a `delta.layers` and not inside another
       `delta.experts`.
-    - (experts_c2) the number is at least 1 and the same wherever it is given.
+    - (experts_c2) the number is 1 to 65536 and the same wherever it is given.
     - (experts_c3) the number is divisible by ep.
   }];
   let arguments = (ins Delta_ExprAttr:$number);
@@ -485,7 +487,7 @@ def Delta_ConcatOp : Delta_Op<"concat", [Pure]> {
 
     **Constraints**
     - (concat_c1) `dim` is a dimension of the operands, which agree in all
-      others.
+      others and in their type.
   }];
   let arguments = (ins Variadic<Delta_Array>:$values, I64Attr:$dim);
   let results = (outs Delta_Array:$result);
@@ -504,7 +506,7 @@ def Delta_InterleaveOp : Delta_Op<"interleave", [Pure]> {
 
     **Constraints**
     - (interleave_c1) `dim` is a dimension of the operands, which have one
-      shape.
+      shape and type.
   }];
   let arguments = (ins Variadic<Delta_Array>:$values, I64Attr:$dim);
   let results = (outs Delta_Array:$result);

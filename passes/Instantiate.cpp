@@ -31,7 +31,7 @@ static Evaluated fromJson(const nlohmann::json &json, const std::string &path) {
   if (json.is_number_integer())
     return {ExprValue{json.get<int64_t>()}, {}};
   // Some publishers write whole numbers as 1.0.
-  if (json.is_number_float() &&
+  if (json.is_number_float() && std::abs(json.get<double>()) < 0x1p62 &&
       json.get<double>() == double(int64_t(json.get<double>())))
     return {ExprValue{int64_t(json.get<double>())}, {}};
   if (json.is_string())
@@ -143,6 +143,7 @@ FailureOr<std::string> Instantiator::expandName(Operation *op,
                                                 const std::string &prefix,
                                                 StringRef name) {
   std::string out, rest = prefix + name.str();
+  int64_t numHoles = 0;
   for (size_t at = 0; at < rest.size();) {
     if (rest[at] != '{') {
       out += rest[at++];
@@ -155,22 +156,28 @@ FailureOr<std::string> Instantiator::expandName(Operation *op,
     }
     std::string hole = rest.substr(at + 1, end - at - 1);
     at = end + 1;
+    // A text that holds its own name would be filled in for ever.
+    if (++numHoles > 100) {
+      error(op, context,
+            "hole '{" + hole + "}' stands for a text that needs it again");
+      return failure();
+    }
     size_t plus = hole.find('+');
     std::string head = hole.substr(0, plus);
-    std::string offset;
+    int64_t offset = 0;
     if (plus != std::string::npos) {
       std::string text = hole.substr(plus + 1);
       const ExprValue *value = context.scope->find(text);
-      bool number = !text.empty() &&
-                    text.find_first_not_of("0123456789") == std::string::npos;
       if (value && value->isInt())
-        text = toString(*value);
-      else if (!number) {
+        offset = std::get<int64_t>(value->data);
+      else if (StringRef(text).getAsInteger(10, offset))
+        offset = -1;
+      if (offset < 0 || offset > (1 << 20)) {
         error(op, context,
-              "hole '{" + hole + "}' adds '" + text + "', required an integer");
+              "hole '{" + hole + "}' adds '" + text +
+                  "', required an integer from 0 to 1048576");
         return failure();
       }
-      offset = "+" + text;
     }
     if (head == "layer" || head == "expert") {
       bool fits =
@@ -180,7 +187,7 @@ FailureOr<std::string> Instantiator::expandName(Operation *op,
               "hole '{" + hole + "}' is outside of 'delta." + head + "s'");
         return failure();
       }
-      out += "{" + head + offset + "}";
+      out += "{" + head + (offset ? "+" + std::to_string(offset) : "") + "}";
       continue;
     }
     const ExprValue *value = context.scope->find(head);
@@ -192,8 +199,15 @@ FailureOr<std::string> Instantiator::expandName(Operation *op,
                 "text or an integer");
       return failure();
     }
-    std::string text = value->isString() ? std::get<std::string>(value->data)
-                                         : toString(*value);
+    if (value->isString() && offset != 0) {
+      error(op, context,
+            "hole '{" + hole + "}' adds to the text " + toString(*value));
+      return failure();
+    }
+    std::string text =
+        value->isString()
+            ? std::get<std::string>(value->data)
+            : std::to_string(std::get<int64_t>(value->data) + offset);
     // A bound name may itself have holes: resolve them in place.
     rest = text + rest.substr(at);
     at = 0;
@@ -332,6 +346,8 @@ LogicalResult Instantiator::use(UseOp op, Context &context) {
 }
 
 LogicalResult Instantiator::decoder(DecoderOp op, Context &context) {
+  if (numLayers != 0)
+    return error(op, context, "(family_c1) is the second one of its family");
   FailureOr<int64_t> count = evaluateInt(op, context, op.getLayers());
   if (failed(count))
     return failure();
@@ -394,6 +410,10 @@ LogicalResult Instantiator::decoder(DecoderOp op, Context &context) {
 }
 
 LogicalResult Instantiator::layers(LayersOp op, Context &context) {
+  if (numLayers == 0)
+    return error(op, context,
+                 "(layers_c2) stands before the 'delta.decoder', which gives "
+                 "the number of layers");
   std::vector<int64_t> chosen;
   for (int64_t layer = 0; layer < numLayers; ++layer) {
     Scope scope{context.scope, {{"layer", ExprValue{layer}}}};
@@ -418,12 +438,13 @@ LogicalResult Instantiator::experts(ExpertsOp op, Context &context) {
     return failure();
   if (!context.layers)
     return error(op, context, "(experts_c1) is outside of 'delta.layers'");
-  if (*number < 1 || (numExperts && numExperts != *number))
+  if (*number < 1 || *number > (1 << 16) ||
+      (numExperts && numExperts != *number))
     return error(op, context,
                  "(experts_c2) number of experts is " + Twine(*number) +
                      (numExperts
                           ? ", elsewhere it is " + std::to_string(numExperts)
-                          : ", required at least 1"));
+                          : ", required 1 to 65536"));
   if (*number % axisSize("ep") != 0)
     return error(op, context,
                  "(experts_c3) " + Twine(*number) +

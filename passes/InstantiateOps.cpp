@@ -43,6 +43,11 @@ LogicalResult Instantiator::param(ParamOp op, Context &context) {
         expandName(op, context, context.trainer, name.getValue());
     if (failed(full))
       return failure();
+    if ((context.layers && full->find("{layer") == std::string::npos) ||
+        (context.experts && full->find("{expert") == std::string::npos))
+      return error(op, context,
+                   "(param_c4) name \"" + *full +
+                       "\" is the same for all its layers or experts");
     names.push_back(builder.getStringAttr(*full));
     schemes.push_back(builder.getStringAttr(""));
   }
@@ -61,7 +66,8 @@ LogicalResult Instantiator::param(ParamOp op, Context &context) {
       context.experts ? builder.getUnitAttr() : UnitAttr(), StringAttr(),
       IntegerAttr(), DenseI64ArrayAttr());
   define(context, op.getResult(), bound.getResult(),
-         {*shape, context.experts, context.layers.has_value(), false});
+         {*shape, dtype.str(), context.experts, context.layers.has_value(),
+          false});
   return success();
 }
 
@@ -88,11 +94,13 @@ LogicalResult Instantiator::tensor(TensorOp op, Context &context) {
   mlir::Value value = map(context, op.getValue());
   const Facts &f = factsOf(value);
   bool stacked = op.getStacked();
-  if (stacked && (!f.experts || shape->front() != numExperts))
+  if (stacked && !f.experts)
     return error(op, context,
-                 "(tensor_c2) stacks " + Twine(f.experts ? numExperts : 0) +
-                     " experts into a leading size of " +
-                     Twine(shape->front()));
+                 "(tensor_c2) stacks a value that is not of expert parameters");
+  if (stacked && (shape->empty() || shape->front() != numExperts))
+    return error(op, context,
+                 "(tensor_c2) stacks " + Twine(numExperts) +
+                     " experts into a tensor of shape " + str(*shape));
   int64_t size = numElements(f.shape) * (stacked ? numExperts : 1);
   if (shape->size() > 6 || checkedSize(*shape) != size)
     return error(
@@ -163,8 +171,9 @@ LogicalResult Instantiator::unshard(UnshardOp op, Context &context) {
               (sections->empty() ? ""
                                  : " has a section of size " +
                                        std::to_string(part) + ", which") +
-              " is not divisible by axis '" + op.getAxis() + "' of size " +
-              Twine(ways));
+              " is not divisible by " +
+              (ways == axis ? "" : std::to_string(ways) + " ways of ") +
+              "axis '" + op.getAxis() + "' of size " + Twine(axis));
   }
   if (sum != f.shape[dim])
     return error(op, context,
@@ -204,7 +213,7 @@ LogicalResult Instantiator::transpose(TransposeOp op, Context &context) {
   std::set<int64_t> dims(permutation.begin(), permutation.end());
   int64_t rank = f.shape.size();
   if (int64_t(permutation.size()) != rank || int64_t(dims.size()) != rank ||
-      *dims.begin() != 0 || *dims.rbegin() != rank - 1)
+      (rank > 0 && (*dims.begin() != 0 || *dims.rbegin() != rank - 1)))
     return error(op, context,
                  "(transpose_c1) permutation " + str(Shape(permutation)) +
                      " of a value of shape " + str(f.shape));
@@ -261,13 +270,16 @@ LogicalResult Instantiator::join(Operation *op, int64_t dim, Context &context,
     if (isa<ConcatOp>(op) && other.shape.size() == expected.size())
       expected[dim] = other.shape[dim];
     if (other.shape != expected || other.experts != f.experts ||
-        other.layers != f.layers || other.scalar != f.scalar)
+        other.layers != f.layers || other.scalar != f.scalar ||
+        other.dtype != f.dtype)
       return error(op, context,
                    "(" + label + ") operands have shapes " + str(f.shape) +
-                       " and " + str(other.shape) +
+                       " of " + f.dtype + " and " + str(other.shape) + " of " +
+                       other.dtype +
                        ", required equal ones of parameters that live "
                        "together");
-    sum += other.shape[dim];
+    if (__builtin_add_overflow(sum, other.shape[dim], &sum))
+      return error(op, context, "(" + label + ") size overflows 64 bits");
   }
   IntegerAttr dimAttr = builder.getI64IntegerAttr(dim);
   mlir::Value bound;
@@ -276,6 +288,10 @@ LogicalResult Instantiator::join(Operation *op, int64_t dim, Context &context,
   else
     bound = InterleaveOp::create(builder, op->getLoc(), array, values, dimAttr);
   f.shape[dim] = sum;
+  if (!checkedSize(f.shape))
+    return error(op, context,
+                 "(" + label + ") shape " + str(f.shape) +
+                     " overflows 64 bits");
   define(context, op->getResult(0), bound, f);
   return success();
 }

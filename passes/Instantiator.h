@@ -145,6 +145,7 @@ private:
   /// Facts about a bound value.
   struct Facts {
     Shape shape;
+    std::string dtype;
     bool experts = false;
     bool layers = false;
     bool scalar = false; ///< went through an add_scalar
