@@ -48,15 +48,15 @@ public:
         path = fs::path(modelFolder) / import.getFile().str();
       if (!fs::exists(path, error))
         return import.emitOpError("no file \"")
-               << import.getFile() << "\" beside this one or in the installed "
-                                      "models folder";
+               << import.getFile()
+               << "\" beside this one or in the installed "
+                  "models folder";
       if (!read.insert(fs::weakly_canonical(path, error).string()).second)
         continue;
       OwningOpRef<ModuleOp> other = parseFamilyFile(context, path);
       if (!other || failed(follow(*other, path.parent_path())))
         return failure();
-      for (auto block :
-           llvm::make_early_inc_range(other->getOps<BlockOp>())) {
+      for (auto block : llvm::make_early_inc_range(other->getOps<BlockOp>())) {
         if (Operation *known = into.lookupSymbol(block.getSymName())) {
           InFlightDiagnostic diagnostic = block.emitOpError("block '@")
                                           << block.getSymName()
@@ -187,7 +187,8 @@ OwningOpRef<ModuleOp> delta::loadFamily(MLIRContext &context,
     return {};
 
   Builder builder(&context);
-  (*module)->setAttr("delta.config", builder.getStringAttr(model.config.dump()));
+  (*module)->setAttr("delta.config",
+                     builder.getStringAttr(model.config.dump()));
   (*module)->setAttr("delta.source", geometryAttr(builder, model.trainer));
   if (model.destination)
     (*module)->setAttr("delta.destination",

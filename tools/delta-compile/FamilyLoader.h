@@ -20,10 +20,11 @@ namespace delta {
 /// `familyPath`, or else the one among the installed texts that names the
 /// model's type or architecture. `keys` is the text of a key list, or empty.
 /// Returns null after an error on the context's diagnostics.
-mlir::OwningOpRef<mlir::ModuleOp>
-loadFamily(mlir::MLIRContext &context, const Model &model,
-           const std::string &familyPath, const std::string &modelFolder,
-           const std::string &keys);
+mlir::OwningOpRef<mlir::ModuleOp> loadFamily(mlir::MLIRContext &context,
+                                             const Model &model,
+                                             const std::string &familyPath,
+                                             const std::string &modelFolder,
+                                             const std::string &keys);
 
 } // namespace delta
 

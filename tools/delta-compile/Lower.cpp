@@ -37,11 +37,10 @@ public:
   FailureOr<LoweredPlan> run(int64_t replicas) {
     auto source = module.lookupSymbol<SideOp>("source");
     auto destination = module.lookupSymbol<SideOp>("destination");
-    if (failed(lowerSide(source, plan.source)) ||
-        failed(lowerNeutral(source)))
+    plan.destinationIsHf = !destination;
+    if (failed(lowerSide(source, plan.source)) || failed(lowerNeutral(source)))
       return failure();
     plan.source.row.replicas = 1;
-    plan.destinationIsHf = !destination;
     if (destination && failed(lowerSide(destination, plan.destination)))
       return failure();
     plan.destination.row.replicas = replicas;
@@ -115,8 +114,8 @@ private:
       setShape(row, *shape);
     }
     row.layer_kind = DELTA_NONE;
-    StringRef stage = copy ? copy.getStage().value_or("")
-                           : param.getStage().value_or("");
+    StringRef stage =
+        copy ? copy.getStage().value_or("") : param.getStage().value_or("");
     if (param && param.getLayers())
       row.layer_kind = layerKind(*param.getLayers());
     else if (stage == "last") {
@@ -129,8 +128,8 @@ private:
                : axis == "etp" ? DELTA_AXIS_ETP
                                : DELTA_AXIS_NONE;
     row.ways = original.getWays().value_or(1);
-    row.copy_of = copy ? classes.number.lookup(original.getOperation())
-                       : DELTA_NONE;
+    row.copy_of =
+        copy ? classes.number.lookup(original.getOperation()) : DELTA_NONE;
     out.classes.push_back(lowered);
     return success();
   }
@@ -148,6 +147,10 @@ private:
 
     SideClasses classes(side);
     for (TensorOp tensor : classes.tensors) {
+      // A second name of a tensor matters where tensors are the destination.
+      neutralNumber.push_back(out.classes.size());
+      if (tensor.getAlias() && !plan.destinationIsHf)
+        continue;
       ApplyOp apply = applyOf(tensor);
       auto param = apply.getValues()[0].getDefiningOp<ParamOp>();
       FailureOr<std::vector<int64_t>> shape =
@@ -214,14 +217,15 @@ private:
         out.stride[loops.size()] = 1;
       return out;
     };
-    box.hfImage = place(route.getHfClass(), 0, 1, hf);
+    int64_t hfClass = neutralNumber[route.getHfClass()];
+    box.hfImage = place(hfClass, 0, 1, hf);
     ArrayRef<int64_t> numbers = route.getClasses();
     for (size_t i = 0; i < numbers.size(); ++i)
       box.images.push_back(place(
           numbers[i], route.getWayBegin()[i], route.getWayEnd()[i],
           cast<MapAttr>(route.getImages()[i]).getValue().ways[0].pieces[0]));
     setTiles(row);
-    box.formula = formula(row, hf, route.getHfClass());
+    box.formula = formula(row, hf, hfClass);
     plan.boxes.push_back(box);
     return success();
   }
@@ -232,8 +236,7 @@ private:
     for (uint32_t i = 0; i + 1 < row.num_loops; ++i)
       runs *= row.extent[i];
     row.tile_columns = std::min<int64_t>(run, DELTA_MAX_TILE);
-    row.tile_runs =
-        std::min<int64_t>(runs, DELTA_MAX_TILE / row.tile_columns);
+    row.tile_runs = std::min<int64_t>(runs, DELTA_MAX_TILE / row.tile_columns);
     auto ceil = [](int64_t a, int64_t b) { return (a + b - 1) / b; };
     row.num_tiles = ceil(runs, row.tile_runs) * ceil(run, row.tile_columns);
   }
@@ -262,6 +265,7 @@ private:
   ModuleOp module;
   LoweredPlan plan;
   std::map<std::vector<uint32_t>, uint32_t> kinds;
+  std::vector<int64_t> neutralNumber; ///< of the source's tensors
 };
 
 } // namespace

@@ -21,8 +21,7 @@ mlir::FailureOr<reference::Program> referenceProgram(mlir::ModuleOp module,
 
 /// The plan of a module with routes. `fingerprint` and the texts are the
 /// caller's.
-mlir::FailureOr<LoweredPlan> lowerPlan(mlir::ModuleOp module,
-                                       int64_t replicas);
+mlir::FailureOr<LoweredPlan> lowerPlan(mlir::ModuleOp module, int64_t replicas);
 
 } // namespace delta
 

@@ -19,7 +19,7 @@ namespace {
 /// One side's ops, one record each: nothing is computed here.
 class SideRecorder {
 public:
-  explicit SideRecorder(SideOp side) : side(side) {}
+  SideRecorder(SideOp side, bool aliases) : side(side), aliases(aliases) {}
 
   FailureOr<reference::Side> run() {
     recordGeometry();
@@ -108,6 +108,8 @@ private:
   }
 
   LogicalResult recordTensor(TensorOp op) {
+    if (op.getAlias() && !aliases)
+      return success();
     FailureOr<std::vector<int64_t>> shape = literals(op, op.getShape());
     if (failed(shape))
       return failure();
@@ -154,9 +156,8 @@ private:
               record.ways = *ways;
               return sizes(o.getSections(), record.sections);
             })
-            .Case<ReshapeOp>([&](ReshapeOp o) {
-              return sizes(o.getShape(), record.shape);
-            })
+            .Case<ReshapeOp>(
+                [&](ReshapeOp o) { return sizes(o.getShape(), record.shape); })
             .Case<TransposeOp>([&](TransposeOp o) -> LogicalResult {
               record.permutation.assign(o.getPermutation().begin(),
                                         o.getPermutation().end());
@@ -191,6 +192,7 @@ private:
   }
 
   SideOp side;
+  bool aliases; ///< second names count: tensors are the destination
   reference::Side out;
   int64_t nextValue = 0;
   llvm::DenseMap<Value, int64_t> values, paramNumber;
@@ -203,8 +205,9 @@ FailureOr<reference::Program> delta::referenceProgram(ModuleOp module,
                                                       int64_t replicas) {
   reference::Program program;
   program.replicas = replicas;
+  bool neutral = !module.lookupSymbol<SideOp>("destination");
   for (auto side : module.getOps<SideOp>()) {
-    FailureOr<reference::Side> recorded = SideRecorder(side).run();
+    FailureOr<reference::Side> recorded = SideRecorder(side, neutral).run();
     if (failed(recorded))
       return failure();
     if (side.getSymName() == "source")

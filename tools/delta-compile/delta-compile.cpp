@@ -7,6 +7,7 @@
 
 #include "FamilyLoader.h"
 #include "Lower.h"
+#include "Proof.h"
 #include "TableMap.h"
 
 #include "codegen/Emit.h"
@@ -46,8 +47,8 @@ namespace cl = llvm::cl;
 
 cl::OptionCategory category("delta-compile options");
 
-cl::opt<std::string> input(cl::Positional, cl::Required,
-                           cl::desc("model.json"), cl::cat(category));
+cl::opt<std::string> input(cl::Positional, cl::Required, cl::desc("model.json"),
+                           cl::cat(category));
 cl::opt<std::string> output("o", cl::desc("Output file; - for the terminal"),
                             cl::value_desc("file"), cl::cat(category));
 cl::opt<Emit> emit(
@@ -57,7 +58,7 @@ cl::opt<Emit> emit(
         clEnumValN(Emit::Reference, "reference",
                    "the reference program, for delta-run and delta-check"),
         clEnumValN(Emit::Maps, "maps", "the proved maps and routes"),
-        clEnumValN(Emit::Proof, "proof", "the certificate (not built yet)"),
+        clEnumValN(Emit::Proof, "proof", "the certificate, for delta-check"),
         clEnumValN(Emit::Cuda, "cuda", "CUDA text"),
         clEnumValN(Emit::Host, "host", "host C++ text"),
         clEnumValN(Emit::So, "so", "the plan (default)")),
@@ -67,9 +68,10 @@ cl::opt<Target> target("target", cl::desc("Where the plan runs"),
                        cl::values(clEnumValN(Target::Host, "host", ""),
                                   clEnumValN(Target::Cuda, "cuda", "")),
                        cl::cat(category));
-cl::list<std::string> architectures(
-    "arch", cl::CommaSeparated, cl::value_desc("sm_90,..."),
-    cl::desc("GPU architectures; implies --target cuda"), cl::cat(category));
+cl::list<std::string>
+    architectures("arch", cl::CommaSeparated, cl::value_desc("sm_90,..."),
+                  cl::desc("GPU architectures; implies --target cuda"),
+                  cl::cat(category));
 cl::opt<std::string> family("family", cl::value_desc("file.mlir"),
                             cl::desc("Family text to use"), cl::cat(category));
 cl::opt<std::string> keyList(
@@ -198,9 +200,9 @@ static void printDrops(ModuleOp module) {
       for (const IndexMap &way : map.getValue().ways)
         count += way.size();
     llvm::errs() << input << ": note: \""
-                 << nameOf(apply.getValues()[0].getDefiningOp()) << "\": "
-                 << count << " elements have no image: " << drop.getReason()
-                 << "\n";
+                 << nameOf(apply.getValues()[0].getDefiningOp())
+                 << "\": " << count
+                 << " elements have no image: " << drop.getReason() << "\n";
   }
 }
 
@@ -243,8 +245,8 @@ static int compile(const Model &model) {
       return fail(keyList + ": error: is not a JSON object");
   }
   std::string familyPath = family.empty() ? model.familyPath : family;
-  OwningOpRef<ModuleOp> module = loadFamily(
-      context, model, familyPath, installation.modelFolder, keys);
+  OwningOpRef<ModuleOp> module =
+      loadFamily(context, model, familyPath, installation.modelFolder, keys);
   if (!module || failed(runPipeline(*module, bindPipeline)))
     return 1;
   (*module)->removeAttr("delta.keys");
@@ -257,14 +259,12 @@ static int compile(const Model &model) {
   if (failed(program))
     return 1;
   std::array<uint64_t, 2> fingerprint = fingerprintOf(*module, model);
-  auto familyName = model.modelType.empty() ? std::string("model")
-                                            : model.modelType;
-  std::string title = familyName + " " + describe(model.trainer) + " -> " +
-                      (model.destination ? describe(*model.destination)
-                                         : std::string("hf")) +
-                      (model.replicas > 1
-                           ? " x" + std::to_string(model.replicas)
-                           : "");
+  auto familyName =
+      model.modelType.empty() ? std::string("model") : model.modelType;
+  std::string title =
+      familyName + " " + describe(model.trainer) + " -> " +
+      (model.destination ? describe(*model.destination) : std::string("hf")) +
+      (model.replicas > 1 ? " x" + std::to_string(model.replicas) : "");
   program->model = title;
   program->fingerprint[0] = fingerprint[0];
   program->fingerprint[1] = fingerprint[1];
@@ -285,6 +285,8 @@ static int compile(const Model &model) {
   if (crossCheckMode == CrossCheck::Full)
     if (int status = runCrossCheck(*plan, *program))
       return status;
+  if (emit == Emit::Proof)
+    return write(printCertificate(*module, *plan));
   if (emit == Emit::Cuda)
     return write(emitCuda(*plan));
   std::string source = emitHost(*plan);
@@ -306,8 +308,6 @@ int main(int argc, char **argv) {
     return 2;
   if (!architectures.empty())
     target = Target::Cuda;
-  if (emit == Emit::Proof)
-    return fail("error: --emit=proof: not built yet");
   if (crossCheckMode == CrossCheck::Sample)
     return fail("error: --cross-check=sample: not built yet; full and off "
                 "are");
