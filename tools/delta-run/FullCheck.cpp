@@ -74,6 +74,14 @@ bool FullCheck::joinSides(std::string &error) {
   return true;
 }
 
+/// Elements of one instance of a group's parameters.
+static int64_t sizeOf(const Interpreter &interpreter, const Group &group) {
+  int64_t size = 0;
+  for (const int64_t param : group.params)
+    size += reference::count(interpreter.side().params[size_t(param)].shape);
+  return size;
+}
+
 std::vector<FullCheck::Item>
 FullCheck::itemsOf(const Interpreter &interpreter) const {
   std::vector<Item> items;
@@ -81,14 +89,9 @@ FullCheck::itemsOf(const Interpreter &interpreter) const {
     for (const int64_t layer : group.domain.layers)
       for (const int64_t expert : interpreter.expertsOf(group.domain))
         items.push_back({&group, layer, expert});
-  const auto size = [&](const Item &item) {
-    int64_t size = 0;
-    for (const int64_t param : item.group->params)
-      size += reference::count(interpreter.side().params[size_t(param)].shape);
-    return size;
-  };
-  std::sort(items.begin(), items.end(),
-            [&](const Item &a, const Item &b) { return size(a) > size(b); });
+  std::sort(items.begin(), items.end(), [&](const Item &a, const Item &b) {
+    return sizeOf(interpreter, *a.group) > sizeOf(interpreter, *b.group);
+  });
   return items;
 }
 
@@ -166,10 +169,10 @@ void FullCheck::checkNeutral(const Item &item, int64_t step) {
 /// `tags`: for every element of the group's tensors, which element of the
 /// group's parameters it is, counted one parameter after another from
 /// `firsts`.
-template <class T>
+template <class T, class Tag>
 void FullCheck::checkTrainer(const Item &item,
                              const std::vector<uint64_t> &firsts,
-                             const Arrays<uint64_t> &tags, int64_t step) {
+                             const Arrays<Tag> &tags, int64_t step) {
   const Group &group = *item.group;
   std::vector<T> whole(firsts.back(), T(0));
   // A source group and the layer that it is run for.
@@ -186,7 +189,7 @@ void FullCheck::checkTrainer(const Item &item,
         std::find(from->tensors.begin(), from->tensors.end(), tensor.tensor) -
         from->tensors.begin();
     const T *values = arrays[size_t(place)].data.get();
-    const uint64_t *to = tags[i].data.get();
+    const Tag *to = tags[i].data.get();
     for (int64_t e = 0, size = tags[i].size(); e < size; ++e)
       whole[to[e]] = values[e];
   }
@@ -208,17 +211,19 @@ void FullCheck::checkTrainer(const Item &item,
 }
 
 /// All instances of one group of the destination. A group without tensors must
-/// be zero.
+/// be zero. Tag is wide enough to number the elements of an instance.
+template <class Tag>
 void FullCheck::checkGroup(const Group &group, int64_t step) {
   std::vector<uint64_t> firsts = {0};
-  Arrays<uint64_t> numbers;
+  Arrays<Tag> numbers;
   for (const int64_t param : group.params) {
-    Array<uint64_t> &array =
+    Array<Tag> &array =
         numbers.emplace_back(destination->side().params[size_t(param)].shape);
-    std::iota(array.data.get(), array.data.get() + array.size(), firsts.back());
+    std::iota(array.data.get(), array.data.get() + array.size(),
+              Tag(firsts.back()));
     firsts.push_back(firsts.back() + uint64_t(array.size()));
   }
-  const Arrays<uint64_t> tags =
+  const Arrays<Tag> tags =
       destination->run(group, std::move(numbers), /*addScalars=*/false);
   std::vector<Item> items;
   for (const int64_t layer : group.domain.layers)
@@ -237,7 +242,10 @@ Report FullCheck::check(int64_t step) {
     report.tensors += int64_t(rank.params.size());
   if (destination) {
     for (const Group &group : destination->groups())
-      checkGroup(group, step);
+      if (sizeOf(*destination, group) < int64_t(UINT32_MAX))
+        checkGroup<uint32_t>(group, step);
+      else
+        checkGroup<uint64_t>(group, step);
     return report;
   }
   const std::vector<Item> items = itemsOf(source);

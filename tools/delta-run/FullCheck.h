@@ -54,12 +54,13 @@ private:
   Arrays<T> runSource(const reference::Group &group, int64_t layer,
                       int64_t expert, int64_t step, bool addScalars) const;
   template <class T> void checkNeutral(const Item &item, int64_t step);
-  template <class T>
+  template <class T, class Tag>
   void checkTrainer(const Item &item, const std::vector<uint64_t> &firsts,
-                    const Arrays<uint64_t> &tags, int64_t step);
+                    const Arrays<Tag> &tags, int64_t step);
   template <class T>
   void compare(const std::string &where, const Held &held, int64_t offset,
                const T *expected, int64_t size);
+  template <class Tag>
   void checkGroup(const reference::Group &group, int64_t step);
 
   const reference::Interpreter &source;

@@ -213,12 +213,11 @@ bool Runner::seed() {
 }
 
 void Runner::rememberReceivers() {
-  if (before.empty())
-    for (const Rank &rank : world.receivers) {
-      before.emplace_back();
-      for (const Held &held : rank.params)
-        before.back().push_back(allocate(held.numElements * held.width));
-    }
+  for (const Rank &rank : world.receivers) {
+    before.emplace_back();
+    for (const Held &held : rank.params)
+      before.back().push_back(allocate(held.numElements * held.width));
+  }
   parallelFor(int64_t(before.size()), numCores(), [&](int64_t r) {
     const Rank &rank = world.receivers[size_t(r)];
     for (size_t p = 0; p < rank.params.size(); ++p)
@@ -227,7 +226,8 @@ void Runner::rememberReceivers() {
   });
 }
 
-/// Elements of receivers that the last commit changed.
+/// Elements of receivers that the last commit changed. Frees what was
+/// remembered.
 int64_t Runner::countDelivered() {
   std::atomic<int64_t> total(0);
   parallelFor(int64_t(before.size()), numCores(), [&](int64_t r) {
@@ -243,6 +243,7 @@ int64_t Runner::countDelivered() {
         total += changed;
       });
   });
+  before.clear();
   return total;
 }
 
