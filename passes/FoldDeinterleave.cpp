@@ -31,12 +31,28 @@ LogicalResult ShapeTable::add(Operation *op) {
     shapes[op->getResult(0)] = *shape;
     return success();
   };
+  // Binding has checked all this; hand-written bound text has not.
+  auto checkDim = [&](int64_t dim, StringRef label) -> LogicalResult {
+    int64_t rank = shapes[op->getOperand(0)].size();
+    if (dim >= 0 && dim < rank)
+      return success();
+    return op->emitOpError("(")
+           << label << ") dim " << dim << " of a value of rank " << rank;
+  };
   return llvm::TypeSwitch<Operation *, LogicalResult>(op)
-      .Case<ParamOp>([&](ParamOp o) { return take(literals(op, o.getShape())); })
+      .Case<ParamOp>(
+          [&](ParamOp o) { return take(literals(op, o.getShape())); })
       .Case<UnshardOp>([&](UnshardOp o) { return take(shapes[o.getShards()]); })
-      .Case<ReshapeOp>(
-          [&](ReshapeOp o) { return take(literals(op, o.getShape())); })
-      .Case<AddScalarOp>([&](AddScalarOp o) { return take(shapes[o.getValue()]); })
+      .Case<ReshapeOp>([&](ReshapeOp o) -> LogicalResult {
+        FailureOr<std::vector<int64_t>> shape = literals(op, o.getShape());
+        int64_t size = numElements(shapes[o.getValue()]);
+        if (succeeded(shape) && numElements(*shape) != size)
+          return op->emitOpError("(reshape_c1) has ")
+                 << numElements(*shape) << " elements, its operand " << size;
+        return take(shape);
+      })
+      .Case<AddScalarOp>(
+          [&](AddScalarOp o) { return take(shapes[o.getValue()]); })
       .Case<ApplyOp>([&](ApplyOp o) -> LogicalResult {
         if (auto shape = op->getAttrOfType<DenseI64ArrayAttr>("shape"))
           return take(std::vector<int64_t>(shape.asArrayRef()));
@@ -44,15 +60,30 @@ LogicalResult ShapeTable::add(Operation *op) {
         return take(std::vector<int64_t>{map.getValue().destinationSize()});
       })
       .Case<TransposeOp>([&](TransposeOp o) -> LogicalResult {
-        std::vector<int64_t> shape;
-        for (int64_t dim : o.getPermutation())
-          shape.push_back(shapes[o.getValue()][dim]);
+        std::vector<int64_t> from = shapes[o.getValue()], shape;
+        std::vector<bool> seen(from.size(), false);
+        for (int64_t dim : o.getPermutation()) {
+          if (dim < 0 || dim >= int64_t(from.size()) || seen[dim])
+            break;
+          seen[dim] = true;
+          shape.push_back(from[dim]);
+        }
+        if (shape.size() != from.size() ||
+            shape.size() != o.getPermutation().size())
+          return op->emitOpError("(transpose_c1) does not permute ")
+                 << from.size() << " dimensions";
         return take(shape);
       })
       .Case<SplitOp>([&](SplitOp o) -> LogicalResult {
         FailureOr<std::vector<int64_t>> sizes = literals(op, o.getSizes());
-        if (failed(sizes))
+        if (failed(sizes) || failed(checkDim(o.getDim(), "split_c2")))
           return failure();
+        int64_t sum = 0, rows = shapes[o.getValue()][o.getDim()];
+        for (int64_t size : *sizes)
+          sum += size;
+        if (sum != rows)
+          return op->emitOpError("(split_c3) sizes sum up to ")
+                 << sum << ", required " << rows;
         for (size_t i = 0; i < sizes->size(); ++i) {
           std::vector<int64_t> shape = shapes[o.getValue()];
           shape[o.getDim()] = (*sizes)[i];
@@ -61,21 +92,47 @@ LogicalResult ShapeTable::add(Operation *op) {
         return success();
       })
       .Case<ConcatOp, InterleaveOp>([&](auto o) -> LogicalResult {
+        bool isConcat = isa<ConcatOp>(op);
+        StringRef label = isConcat ? "concat_c1" : "interleave_c1";
+        if (op->getNumOperands() == 0)
+          return op->emitOpError("(") << label << ") has no operands";
+        if (failed(checkDim(o.getDim(), label)))
+          return failure();
         std::vector<int64_t> shape = shapes[op->getOperand(0)];
-        shape[o.getDim()] = 0;
-        for (Value value : op->getOperands())
-          shape[o.getDim()] += shapes[value][o.getDim()];
+        int64_t rows = 0;
+        for (Value value : op->getOperands()) {
+          std::vector<int64_t> other = shapes[value];
+          if (other.size() == shape.size()) {
+            rows += other[o.getDim()];
+            if (isConcat)
+              other[o.getDim()] = shape[o.getDim()];
+          }
+          if (other != shape)
+            return op->emitOpError("(")
+                   << label << ") operands do not "
+                   << (isConcat ? "agree outside of dim " +
+                                      std::to_string(o.getDim())
+                                : std::string("have one shape"));
+        }
+        shape[o.getDim()] = rows;
         return take(shape);
       })
       .Case<TakeOp>([&](TakeOp o) -> LogicalResult {
         FailureOr<int64_t> size = literal(op, o.getSize());
-        if (failed(size))
+        if (failed(size) || failed(checkDim(o.getDim(), "take_c1")))
           return failure();
         std::vector<int64_t> shape = shapes[o.getValue()];
+        if (*size > shape[o.getDim()])
+          return op->emitOpError("(take_c1) takes ")
+                 << *size << " of " << shape[o.getDim()] << " rows";
         shape[o.getDim()] = *size;
         return take(shape);
       })
-      .Default([](Operation *) { return success(); });
+      .Default([](Operation *other) -> LogicalResult {
+        if (other->getNumResults() == 0)
+          return success();
+        return other->emitOpError("is not an op of a bound side");
+      });
 }
 
 //===----------------------------------------------------------------------===//
@@ -88,8 +145,7 @@ public:
   explicit Folder(MLIRContext *context) : builder(context) {}
 
   LogicalResult run(SideOp side) {
-    for (Operation &op :
-         llvm::make_early_inc_range(side.getBody().front())) {
+    for (Operation &op : llvm::make_early_inc_range(side.getBody().front())) {
       if (failed(shapes.add(&op)))
         return failure();
       builder.setInsertionPoint(&op);
@@ -107,9 +163,8 @@ public:
 
 private:
   /// An apply from one value; its result keeps the shape for later ops.
-  Value apply(Operation *op, ValueRange values,
-              ArrayRef<IndexMap> maps, ArrayRef<int64_t> shape,
-              StringAttr valueOp = {}) {
+  Value apply(Operation *op, ValueRange values, ArrayRef<IndexMap> maps,
+              ArrayRef<int64_t> shape, StringAttr valueOp = {}) {
     SmallVector<Attribute> attrs;
     for (const IndexMap &map : maps)
       attrs.push_back(MapAttr::get(builder.getContext(), ShardedMap{{map}}));
@@ -136,11 +191,11 @@ private:
                         shapes[o.getResult()])};
         })
         .Case<TransposeOp>([&](TransposeOp o) -> SmallVector<Value> {
-          return {apply(op, o.getValue(),
-                        IndexMap::transpose(
-                            shapes[o.getValue()],
-                            std::vector<int64_t>(o.getPermutation())),
-                        shapes[o.getResult()])};
+          return {apply(
+              op, o.getValue(),
+              IndexMap::transpose(shapes[o.getValue()],
+                                  std::vector<int64_t>(o.getPermutation())),
+              shapes[o.getResult()])};
         })
         .Case<SplitOp>([&](SplitOp o) {
           SmallVector<Value> parts;

@@ -54,6 +54,8 @@ public:
   }
 
   LogicalResult run() {
+    if (to && failed(checkDestination()))
+      return failure();
     for (TensorOp tensor : source.tensors)
       if (!tensor.getAlias() && failed(route(tensor)))
         return failure();
@@ -69,7 +71,7 @@ public:
 private:
   LogicalResult route(TensorOp tensor) {
     ApplyOp apply = applyOf(tensor);
-    if (!apply)
+    if (!apply || !isComposed(apply))
       return tensor.emitOpError("is not composed yet");
     TensorOp counterpart;
     if (to) {
@@ -79,10 +81,12 @@ private:
             layersOf(other) == layersOf(tensor))
           counterpart = other;
       if (!counterpart || counterpart.getShape() != tensor.getShape() ||
-          !applyOf(counterpart))
+          !applyOf(counterpart) || !isComposed(applyOf(counterpart)))
         return tensor.emitOpError("tensor \"")
-               << tensor.getName() << "\" of shape " << tensor.getShape()
-               << " is not what the destination holds";
+               << tensor.getName() << "\" of shape " << shapeOf(tensor)
+               << (counterpart ? ", in the destination " + shapeOf(counterpart)
+                               : std::string(", the destination has none "
+                                             "in these layers"));
     }
     for (auto [value, attr] :
          llvm::zip(apply.getValues(), apply.getMaps().getAsRange<MapAttr>())) {
@@ -90,10 +94,13 @@ private:
       const ShardedMap &map = attr.getValue();
       for (size_t way = 0; way < map.ways.size(); ++way)
         for (const Piece &piece : map.ways[way].pieces) {
-          Route route{tensor.getLoc(), source.number[param], int64_t(way),
+          Route route{tensor.getLoc(),
+                      source.number[param],
+                      int64_t(way),
                       source.number[tensor],
                       {map.sourceSize(), map.destinationSize(), {piece}},
-                      {}, apply.getOpAttr()};
+                      {},
+                      apply.getOpAttr()};
           if (to ? failed(throughTensor(route, counterpart))
                  : failed(toTensors(route, tensor)))
             return failure();
@@ -102,9 +109,38 @@ private:
     return success();
   }
 
+  /// `[3, 17]`
+  static std::string shapeOf(TensorOp tensor) {
+    std::string out;
+    for (ExprAttr size : tensor.getShape().getAsRange<ExprAttr>())
+      out += (out.empty() ? "" : ", ") + size.getValue().str();
+    return "[" + out + "]";
+  }
+
+  /// A destination tensor without a source would never be written.
+  LogicalResult checkDestination() {
+    for (TensorOp tensor : to->tensors)
+      if (!tensor.getAlias() &&
+          llvm::none_of(source.tensors, [&](TensorOp other) {
+            return other.getName() == tensor.getName() && !other.getAlias() &&
+                   layersOf(other) == layersOf(tensor);
+          }))
+        return tensor.emitOpError("tensor \"")
+               << tensor.getName() << "\" of shape " << shapeOf(tensor)
+               << ", the source has none in these layers";
+    return success();
+  }
+
+  static bool isComposed(ApplyOp apply) {
+    return llvm::all_of(apply.getValues(), [](Value value) {
+      return value.getDefiningOp<ParamOp>() != nullptr;
+    });
+  }
+
   static DenseI64ArrayAttr layersOf(TensorOp tensor) {
     ApplyOp apply = applyOf(tensor);
-    auto param = apply ? apply.getValues()[0].getDefiningOp<ParamOp>() : nullptr;
+    auto param =
+        apply ? apply.getValues()[0].getDefiningOp<ParamOp>() : nullptr;
     return param ? param.getLayersAttr() : DenseI64ArrayAttr();
   }
 
@@ -139,7 +175,8 @@ private:
         for (const Passage &box : boxes) {
           Route part = route;
           part.hf.pieces = {piece(box, /*last=*/false)};
-          IndexMap image{route.hf.sourceSize, map.sourceSize(),
+          IndexMap image{route.hf.sourceSize,
+                         map.sourceSize(),
                          {piece(box, /*last=*/true)}};
           covered += image.size();
           part.images.push_back(
@@ -180,14 +217,13 @@ private:
       ends.push_back(image.wayEnd);
       maps.push_back(attr(image.map));
     }
-    RouteOp::create(
-        builder, route.loc, builder.getI64IntegerAttr(route.source),
-        builder.getI64IntegerAttr(route.way),
-        builder.getI64IntegerAttr(route.hfClass), attr(route.hf),
-        builder.getDenseI64ArrayAttr(classes),
-        builder.getDenseI64ArrayAttr(begins),
-        builder.getDenseI64ArrayAttr(ends), builder.getArrayAttr(maps),
-        route.op);
+    RouteOp::create(builder, route.loc, builder.getI64IntegerAttr(route.source),
+                    builder.getI64IntegerAttr(route.way),
+                    builder.getI64IntegerAttr(route.hfClass), attr(route.hf),
+                    builder.getDenseI64ArrayAttr(classes),
+                    builder.getDenseI64ArrayAttr(begins),
+                    builder.getDenseI64ArrayAttr(ends),
+                    builder.getArrayAttr(maps), route.op);
   }
 
   OpBuilder builder;
