@@ -8,6 +8,7 @@
 #include "passes/NameTemplate.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 
 using namespace delta;
@@ -25,11 +26,17 @@ std::string delta::fillName(const std::string &name, int64_t layer,
     size_t plus = hole.find('+');
     int64_t value = hole.substr(0, plus) == "layer" ? layer : expert;
     if (plus != std::string::npos)
-      value += std::stoll(hole.substr(plus + 1));
+      value += std::strtoll(hole.c_str() + plus + 1, nullptr, 10);
     out += std::to_string(value);
     at = end + 1;
   }
   return out;
+}
+
+/// The place behind the hole at `i`; an open one reaches to the end.
+static size_t behindHole(const std::string &name, size_t i) {
+  size_t end = name.find('}', i);
+  return end == std::string::npos ? name.size() : end + 1;
 }
 
 /// True if two templates could give one name, a hole standing for digits.
@@ -46,13 +53,13 @@ static bool couldAgree(const std::string &a, size_t i, const std::string &b,
       continue;
     }
     if (holeA && holeB) {
-      i = a.find('}', i) + 1;
-      j = b.find('}', j) + 1;
+      i = behindHole(a, i);
+      j = behindHole(b, j);
       continue;
     }
     const std::string &text = holeA ? b : a;
     size_t digits = holeA ? j : i;
-    size_t next = holeA ? a.find('}', i) + 1 : b.find('}', j) + 1;
+    size_t next = holeA ? behindHole(a, i) : behindHole(b, j);
     for (size_t k = digits; k < text.size() && isdigit(text[k]); ++k)
       if (holeA ? couldAgree(a, next, b, k + 1) : couldAgree(a, k + 1, b, next))
         return true;
@@ -61,21 +68,49 @@ static bool couldAgree(const std::string &a, size_t i, const std::string &b,
   return true;
 }
 
-static std::set<std::string> fillAll(const NamedInstances &entry) {
-  std::set<std::string> names;
+static std::vector<std::string> fillAll(const NamedInstances &entry) {
+  std::vector<std::string> names;
   std::vector<int64_t> layers = entry.layers;
   if (layers.empty())
     layers.push_back(0);
   for (int64_t layer : layers)
     for (int64_t expert = 0; expert < std::max<int64_t>(entry.numExperts, 1);
          ++expert)
-      names.insert(fillName(entry.name, layer, expert));
+      names.push_back(fillName(entry.name, layer, expert));
   return names;
 }
 
-std::optional<Clash>
-delta::findClash(const std::vector<NamedInstances> &list) {
-  for (size_t i = 0; i < list.size(); ++i)
+/// False, with the name, if two instances of one template have one name.
+static bool fillsOnce(const NamedInstances &entry, std::string &twice) {
+  std::set<std::string> seen;
+  for (const std::string &name : fillAll(entry))
+    if (!seen.insert(name).second) {
+      twice = name;
+      return false;
+    }
+  return true;
+}
+
+/// True if only digits stand between two holes: then two instances of the
+/// template itself can have one name, such as 1, 11 and 11, 1.
+static bool holesMeet(const std::string &name) {
+  size_t at = name.find('{');
+  while (at != std::string::npos) {
+    size_t next = behindHole(name, at);
+    while (next < name.size() && isdigit(name[next]))
+      ++next;
+    if (next < name.size() && name[next] == '{')
+      return true;
+    at = name.find('{', next);
+  }
+  return false;
+}
+
+std::optional<Clash> delta::findClash(const std::vector<NamedInstances> &list) {
+  for (size_t i = 0; i < list.size(); ++i) {
+    std::string twice;
+    if (holesMeet(list[i].name) && !fillsOnce(list[i], twice))
+      return Clash{i, i, twice};
     for (size_t j = i + 1; j < list.size(); ++j) {
       const NamedInstances &a = list[i], &b = list[j];
       if (a.owner == b.owner || !couldAgree(a.name, 0, b.name, 0))
@@ -83,7 +118,7 @@ delta::findClash(const std::vector<NamedInstances> &list) {
       if (a.layers.empty() && b.layers.empty() && a.stage != b.stage &&
           !a.stage.empty() && !b.stage.empty())
         continue;
-      if (a.name == b.name) {
+      if (a.name == b.name && !holesMeet(a.name)) {
         // One template: it clashes where the instances meet.
         std::vector<int64_t> both;
         std::set_intersection(a.layers.begin(), a.layers.end(),
@@ -93,10 +128,12 @@ delta::findClash(const std::vector<NamedInstances> &list) {
           continue;
         return Clash{i, j, fillName(a.name, both.empty() ? 0 : both[0], 0)};
       }
-      std::set<std::string> names = fillAll(a);
+      std::vector<std::string> filled = fillAll(a);
+      std::set<std::string> names(filled.begin(), filled.end());
       for (const std::string &name : fillAll(b))
         if (names.count(name))
           return Clash{i, j, name};
     }
+  }
   return std::nullopt;
 }

@@ -27,13 +27,14 @@ struct NamedInstances {
   int64_t numExperts;          ///< 0: none
 };
 
-/// Two entries that stand for one name.
+/// Two entries, or twice the same, that stand for one name.
 struct Clash {
   size_t first, second;
   std::string name;
 };
 
-/// Finds two entries of different owners that give one name. Names are
+/// Finds two entries of different owners, or two instances of one entry, that
+/// give one name. Names are
 /// compared as templates first, and filled only where two templates could
 /// agree, so that the cost does not grow with layers and experts. Entries on
 /// different stages that are not in layers count as one place only if their

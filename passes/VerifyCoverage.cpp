@@ -50,6 +50,18 @@ static std::optional<int64_t> presburgerCommonElement(const Box &a,
   return element;
 }
 
+/// An element of the box outside of [0, size), counted without overflow.
+static std::optional<int64_t> elementOutside(const Box &box, int64_t size) {
+  __int128 last = box.offset;
+  for (auto [extent, stride] : box.loops)
+    last += __int128(extent - 1) * stride;
+  if (box.offset < 0)
+    return box.offset;
+  if (last >= size)
+    return int64_t(std::min<__int128>(last, INT64_MAX));
+  return std::nullopt;
+}
+
 /// `[3, 17]`, for people.
 static std::string position(int64_t element, ArrayRef<int64_t> shape) {
   std::string out;
@@ -59,6 +71,35 @@ static std::string position(int64_t element, ArrayRef<int64_t> shape) {
     out = std::to_string(digit) + (out.empty() ? "" : ", ") + out;
   }
   return "[" + out + "]";
+}
+
+/// Appends up to two sources of `rest` elements from the destination of a piece
+/// on, by the loops from `at` on.
+static void appendSources(const Piece &piece, size_t at, int64_t source,
+                          int64_t rest, std::vector<int64_t> &out) {
+  if (out.size() >= 2 || rest < 0)
+    return;
+  if (at == piece.loops.size()) {
+    if (rest == 0)
+      out.push_back(source);
+    return;
+  }
+  const Loop &loop = piece.loops[at];
+  __int128 most = 0;
+  for (size_t i = at + 1; i < piece.loops.size(); ++i)
+    most += __int128(piece.loops[i].extent - 1) * piece.loops[i].destination;
+  for (int64_t digit = std::min(rest / loop.destination, loop.extent - 1);
+       digit >= 0 && rest - digit * loop.destination <= most; --digit)
+    appendSources(piece, at + 1, source + digit * loop.source,
+                  rest - digit * loop.destination, out);
+}
+
+/// The first two elements that the map sends to `element`.
+static std::vector<int64_t> sourcesOf(const IndexMap &map, int64_t element) {
+  std::vector<int64_t> out;
+  for (const Piece &piece : map.pieces)
+    appendSources(piece, 0, piece.source, element - piece.destination, out);
+  return out;
 }
 
 namespace {
@@ -94,13 +135,12 @@ private:
     ArrayRef<int64_t> placement = *side.getPlacement();
     std::set<std::array<int64_t, 3>> places;
     for (size_t i = 0; i + 3 < placement.size(); i += 4)
-      if (!places
-               .insert({placement[i], placement[i + 1], placement[i + 2]})
+      if (!places.insert({placement[i], placement[i + 1], placement[i + 2]})
                .second)
         return side.emitOpError("layers ")
                << i / 4 << " and an earlier one both are local layer "
-               << placement[i + 2] << " of stage " << placement[i]
-               << ", chunk " << placement[i + 1];
+               << placement[i + 2] << " of stage " << placement[i] << ", chunk "
+               << placement[i + 1];
     if (places.size() != size_t(side.getLayers()))
       return side.emitOpError("places ")
              << places.size() << " of " << side.getLayers() << " layers";
@@ -129,8 +169,9 @@ private:
           layers.assign(param.getLayers()->begin(), param.getLayers()->end());
         stage = param.getStage().value_or("");
         for (StringAttr name : param.getNames().getAsRange<StringAttr>())
-          trained.push_back({name.str(), op, layers, stage.str(),
-                             param.getExperts() ? int64_t(side.getExperts()) : 0});
+          trained.push_back(
+              {name.str(), op, layers, stage.str(),
+               param.getExperts() ? int64_t(side.getExperts()) : 0});
       } else {
         stage = cast<CopyOp>(op).getStage().value_or("");
         trained.push_back({nameOf(op).str(), op, layers, stage.str(), 0});
@@ -141,6 +182,8 @@ private:
       if (!apply)
         return tensor.emitOpError("is not composed yet");
       auto param = apply.getValues()[0].getDefiningOp<ParamOp>();
+      if (!param)
+        return tensor.emitOpError("is not composed yet");
       std::vector<int64_t> layers;
       if (param.getLayers())
         layers.assign(param.getLayers()->begin(), param.getLayers()->end());
@@ -159,10 +202,9 @@ private:
       return success();
     auto *first = static_cast<Operation *>(list[clash->first].owner);
     auto *second = static_cast<Operation *>(list[clash->second].owner);
-    InFlightDiagnostic diagnostic = second->emitOpError("(")
-                                    << label << ") two " << what
-                                    << " have the name \"" << clash->name
-                                    << "\"";
+    InFlightDiagnostic diagnostic =
+        second->emitOpError("(") << label << ") two " << what
+                                 << " have the name \"" << clash->name << "\"";
     diagnostic.attachNote(first->getLoc()) << "the other one is here";
     return diagnostic;
   }
@@ -172,8 +214,7 @@ private:
     ApplyOp apply = applyOf(tensor);
     std::vector<Claim> claims;
     std::vector<Claimant> claimants;
-    FailureOr<std::vector<int64_t>> shape =
-        literals(tensor, tensor.getShape());
+    FailureOr<std::vector<int64_t>> shape = literals(tensor, tensor.getShape());
     if (failed(shape))
       return failure();
     auto first = apply.getValues()[0].getDefiningOp<ParamOp>();
@@ -202,22 +243,22 @@ private:
     if (numElements(*shape) != size)
       return tensor.emitOpError("(tensor_c1) shape has ")
              << numElements(*shape) << " elements, its maps make " << size;
-    std::optional<Flaw> flaw =
-        findFlaw(claims, size, presburgerCommonElement);
+    std::optional<Flaw> flaw = findFlaw(claims, size, presburgerCommonElement);
     if (!flaw)
       return success();
     InFlightDiagnostic diagnostic = tensor.emitOpError("tensor \"")
-                                    << tensor.getName() << "\": element "
-                                    << position(flaw->element, *shape);
-    if (flaw->kind == Flaw::Hole)
-      diagnostic << " has no owner";
-    else if (flaw->kind == Flaw::OutOfBounds)
-      diagnostic << " is out of bounds; it is claimed by "
+                                    << tensor.getName() << "\": element ";
+    if (flaw->kind == Flaw::OutOfBounds)
+      diagnostic << flaw->element << " of " << size
+                 << " is out of bounds; it is claimed by "
                  << describe(claimants[flaw->first], flaw->element);
+    else if (flaw->kind == Flaw::Hole)
+      diagnostic << position(flaw->element, *shape) << " has no owner";
     else
-      diagnostic << " has two owners: "
+      diagnostic << position(flaw->element, *shape) << " has two owners: "
                  << describe(claimants[flaw->first], flaw->element) << " and "
-                 << describe(claimants[flaw->second], flaw->element);
+                 << describe(claimants[flaw->second], flaw->element,
+                             /*which=*/flaw->first == flaw->second);
     noteParams(diagnostic, apply);
     return diagnostic;
   }
@@ -263,10 +304,10 @@ private:
         for (int64_t way = 0; way < numWays; ++way) {
           for (const Piece &piece : map.ways[way].pieces) {
             Box box = Box::sourceOf(piece);
-            if (box.offset < 0 || box.last() >= size)
+            if (auto element = elementOutside(box, size))
               return param.emitOpError("parameter \"")
                      << nameOf(param) << "\" way " << way << ": element "
-                     << position(box.last(), local)
+                     << *element << " of " << size
                      << " is out of bounds; it is read by \""
                      << readerName(reader) << "\"";
             box.offset += way * size;
@@ -275,14 +316,13 @@ private:
           claimants.push_back({reader, way, &map.ways[way]});
         }
       }
-    std::optional<Flaw> flaw =
-        findFlaw(claims, total, presburgerCommonElement);
+    std::optional<Flaw> flaw = findFlaw(claims, total, presburgerCommonElement);
     if (!flaw)
       return success();
-    InFlightDiagnostic diagnostic =
-        param.emitOpError("parameter \"")
-        << nameOf(param) << "\" way " << flaw->element / size << ": element "
-        << position(flaw->element % size, local);
+    InFlightDiagnostic diagnostic = param.emitOpError("parameter \"")
+                                    << nameOf(param) << "\" way "
+                                    << flaw->element / size << ": element "
+                                    << position(flaw->element % size, local);
     if (flaw->kind == Flaw::Hole)
       diagnostic << " has no image and is not dropped";
     else
@@ -298,19 +338,20 @@ private:
     return "drop: " + cast<DropOp>(reader).getReason().str();
   }
 
-  /// `"w" way 1 element [3, 0]`
-  static std::string describe(const Claimant &claimant, int64_t element) {
+  /// `"w" way 1 element [3, 0]`; of several elements the one called `which`.
+  static std::string describe(const Claimant &claimant, int64_t element,
+                              size_t which = 0) {
     auto param = cast<ParamOp>(claimant.op);
-    std::string out = "\"" + nameOf(param).str() + "\" way " +
-                      std::to_string(claimant.way);
-    if (auto source = claimant.map->inverse().image(element)) {
+    std::string out =
+        "\"" + nameOf(param).str() + "\" way " + std::to_string(claimant.way);
+    std::vector<int64_t> sources = sourcesOf(*claimant.map, element);
+    if (which < sources.size()) {
       std::vector<int64_t> local;
       if (param.getLocal())
         local.assign(param.getLocal()->begin(), param.getLocal()->end());
-      else if (auto shape = literals(param, param.getShape());
-               succeeded(shape))
+      else if (auto shape = literals(param, param.getShape()); succeeded(shape))
         local = *shape;
-      out += " element " + position(*source, local);
+      out += " element " + position(sources[which], local);
     }
     return out;
   }
