@@ -64,7 +64,6 @@ TEST(ConfigTest, RotaryFieldsDoNotChangeThePlan) {
             "full_attention": {"rope_theta": 1000000.0},
             "sliding_attention": {"rope_theta": 10000.0}}})"};
   std::vector<std::pair<uint64_t, uint64_t>> fingerprints;
-  std::vector<Index> shapes;
   for (const char *spelling : spellings) {
     Json json = tinyDense("{}");
     json["config"].update(Json::parse(spelling));

@@ -12,7 +12,6 @@
 #include <gmock/gmock.h>
 
 using namespace delta::test;
-using testing::Contains;
 using testing::HasSubstr;
 using testing::Optional;
 

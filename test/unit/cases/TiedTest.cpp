@@ -8,6 +8,7 @@
 #include "BoundModel.h"
 #include "TinyModels.h"
 
+#include <algorithm>
 #include <gmock/gmock.h>
 
 using namespace delta::test;
@@ -27,7 +28,7 @@ static Json tied(const std::string &trainer) {
 }
 
 /// Each row has one owner, the first stage; the copy on the last stage is
-/// nobody's source. Both checks are the same whatever the stages are.
+/// nobody's source.
 static void expectOneOwner(const CompiledModel &model, uint32_t lastRank,
                            uint32_t lastChunk) {
   for (int64_t row = 0; row < 8; ++row) {
@@ -61,9 +62,6 @@ TEST(TiedTest, MiddleStagesHoldNoTableOfFour) {
 TEST(TiedTest, CopyIsOnTheLastVirtualStageAlone) {
   const CompiledModel model(tied(R"({"pp": 2, "vpp": 2})"));
   expectOneOwner(model, /*lastRank=*/1, /*lastChunk=*/1);
-  EXPECT_THAT(model.names(DELTA_SOURCE, 0, 0), Contains(Embedding));
-  EXPECT_THAT(model.names(DELTA_SOURCE, 0, 1), Not(Contains(Embedding)));
-  EXPECT_THAT(model.names(DELTA_SOURCE, 1, 0), Not(Contains(Head)));
   for (uint32_t rank : {0u, 1u})
     for (uint32_t chunk : {0u, 1u}) {
       if (rank != 0 || chunk != 0) {
