@@ -51,12 +51,7 @@ enum {
 };
 
 typedef uint32_t delta_dtype_t;
-enum {
-  DELTA_BF16 = 1,
-  DELTA_FP16 = 2,
-  DELTA_FP32 = 3,
-  DELTA_INT64 = 4
-};
+enum { DELTA_BF16 = 1, DELTA_FP16 = 2, DELTA_FP32 = 3, DELTA_INT64 = 4 };
 
 /* What happens to a value on its way, once, at the sender. */
 typedef uint32_t delta_value_op_t;
@@ -282,7 +277,7 @@ typedef struct delta_version {
 typedef struct delta_sync_stats {
   uint64_t elements; /* compared by this rank */
   uint64_t changed;
-  uint64_t tiles;
+  uint64_t tiles; /* with changes, dense ones included */
   uint64_t dense_tiles;
   uint64_t message_bytes; /* summed over destinations, headers included */
   uint64_t launches;      /* kernels started */
@@ -351,7 +346,9 @@ typedef struct delta_plan_api {
                                   delta_sender_t **out_sender,
                                   delta_error_t error);
   void (*sender_destroy)(delta_sender_t *sender);
-  /* Packs every element (a full sync) and takes the snapshot. */
+  /* Packs every element (a full sync). The snapshot is taken when it is
+   * acknowledged, so that an aborted full sync leaves the old one. `version`
+   * may be the current one: the replay sweep sends it again and aborts. */
   delta_status_t (*sender_seed)(delta_sender_t *sender, uint64_t version,
                                 delta_sync_stats_t *out_stats,
                                 delta_error_t error);
@@ -364,8 +361,8 @@ typedef struct delta_plan_api {
                                 const delta_transport_t *transport,
                                 delta_error_t error);
   /* All receivers committed `version`: the snapshot advances to it. */
-  delta_status_t (*sender_acknowledge)(delta_sender_t *sender,
-                                       uint64_t version, delta_error_t error);
+  delta_status_t (*sender_acknowledge)(delta_sender_t *sender, uint64_t version,
+                                       delta_error_t error);
   /* The sync failed: the packed delta is dropped, the snapshot stays. */
   void (*sender_abort)(delta_sender_t *sender);
 
@@ -379,7 +376,9 @@ typedef struct delta_plan_api {
   /* Takes one message, checks all of it, writes nothing. */
   delta_status_t (*receiver_stage)(delta_receiver_t *receiver,
                                    delta_bytes_t message, delta_error_t error);
-  /* Receives and stages one message from every source that has one for it. */
+  /* Receives and stages one message from every source that has one for it.
+   * When one does not fit, the others are still taken from the transport, and
+   * nothing stays staged. */
   delta_status_t (*receiver_receive)(delta_receiver_t *receiver,
                                      const delta_transport_t *transport,
                                      delta_error_t error);
@@ -390,8 +389,9 @@ typedef struct delta_plan_api {
   void (*receiver_discard)(delta_receiver_t *receiver);
   /* Version of the weights that the receiver holds, 0 before the seed. */
   uint64_t (*receiver_version)(const delta_receiver_t *receiver);
-  /* Compares the staged messages with memory instead of writing them; counts
-   * elements that differ and describes the first. For the replay sweep. */
+  /* Compares the staged messages with memory instead of writing them, and
+   * drops them; counts elements that differ and describes the first. For the
+   * replay sweep. */
   delta_status_t (*receiver_compare)(delta_receiver_t *receiver,
                                      uint64_t *out_mismatches,
                                      delta_error_t first);
@@ -402,9 +402,9 @@ typedef struct delta_plan_api {
    * keyed by `key` and the tensor's name. Both sides give the same list when
    * they hold the same values. Call with out == null for the count. */
   delta_status_t (*sender_fingerprints)(delta_sender_t *sender,
-                                        uint32_t destination_rank,
-                                        uint64_t key, uint64_t *out,
-                                        uint64_t capacity, uint64_t *out_count,
+                                        uint32_t destination_rank, uint64_t key,
+                                        uint64_t *out, uint64_t capacity,
+                                        uint64_t *out_count,
                                         delta_error_t error);
   delta_status_t (*receiver_fingerprints)(delta_receiver_t *receiver,
                                           uint32_t source_rank, uint64_t key,

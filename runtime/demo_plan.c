@@ -11,7 +11,7 @@
  *   source, rank r     words      [3, 4] bf16, rows 3r..3r+2 of [6, 4], of
  *                                 which row 5 is padding
  *                      norm       [4]    fp32, whole on both ranks
- *   neutral            embed      [5, 4] bf16
+ *   neutral            words      [5, 4] bf16
  *                      norm       [4]    fp32, one more than trained
  *   destination        words      [8, 4] bf16, rows 5..7 are padding
  *                      norm       [4]    fp32, one more than trained
@@ -30,9 +30,9 @@ enum { Words = 0, Norm = 1, NumClasses = 2 };
 /*===--- source: two ranks -----------------------------------------------===*/
 
 static const char *const source_names[] = {
-    "embedding.word_embeddings.weight",
-    "decoder.final_layernorm.weight",
-    "decoder.final_norm.weight", /* what older trainers call it */
+    "words.weight",
+    "norm.weight",
+    "old_norm.weight", /* what older trainers call it */
 };
 
 static const delta_class_t source_classes[NumClasses] = {
@@ -59,7 +59,7 @@ static const delta_class_t source_classes[NumClasses] = {
 /*===--- neutral layout ---------------------------------------------------===*/
 
 static const char *const hf_names[] = {
-    "model.embed_tokens.weight",
+    "model.words.weight",
     "model.norm.weight",
 };
 
@@ -85,8 +85,8 @@ static const delta_class_t hf_classes[NumClasses] = {
 /*===--- destination: one rank --------------------------------------------===*/
 
 static const char *const destination_names[] = {
-    "embedding.word_embeddings.weight",
-    "decoder.final_layernorm.weight",
+    "words.weight",
+    "norm.weight",
 };
 
 static const delta_class_t destination_classes[NumClasses] = {

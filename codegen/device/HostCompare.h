@@ -89,10 +89,12 @@ inline uint64_t changeMask(const Bits *left, const Bits *right) {
   return mask;
 }
 
-/// Where changed elements are listed.
+/// Where changed elements are listed. Beyond `limit` they are only counted:
+/// the tile is dense then, and nobody reads its list.
 template <typename Bits> struct ChangeList {
   uint16_t *offsets;
   Bits *values;
+  uint32_t limit;
   uint32_t count;
 
   void add(uint32_t offset, Bits value) {
@@ -118,6 +120,10 @@ inline void listChanges(const Bits *now, const Bits *before, int64_t size,
       uint64_t mask = changeMask(now + at, before + at);
       if (!mask)
         break;
+      if (list.count > list.limit) {
+        list.count += uint32_t(__builtin_popcountll(mask));
+        continue;
+      }
       for (; mask; mask &= mask - 1) {
         uint32_t i = uint32_t(__builtin_ctzll(mask));
         list.add(firstOffset + uint32_t(at) + i, now[at + i]);

@@ -106,7 +106,8 @@ template <typename Element> struct HostKernels {
                        uint16_t *offsets, void *values) {
     const Bits *now = static_cast<const Bits *>(source);
     const Bits *before = static_cast<const Bits *>(snapshot);
-    ChangeList<Bits> list = {offsets, static_cast<Bits *>(values), 0};
+    uint32_t limit = tileOf(*box, tile).numElements() / 2;
+    ChangeList<Bits> list = {offsets, static_cast<Bits *>(values), limit, 0};
     forEachStretch(*box, tile, [&](int64_t begin, uint32_t at, uint32_t size) {
       if (op == DELTA_VALUE_ID)
         listChanges(now + begin, before + at, size, at, list);

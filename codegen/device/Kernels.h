@@ -44,8 +44,9 @@ typedef struct delta_host_kernels {
   void (*gather)(const delta_box_t *box, int64_t tile, const void *source,
                  delta_value_op_t op, void *out);
   /* Compares the tile, bit by bit, with its snapshot (in tile order, after the
-   * op). Writes place and value of each changed element to `offsets` and
-   * `values`, which hold a whole tile; returns their number. */
+   * op); returns the number of changed elements. Writes place and value of each
+   * to `offsets` and `values`, which hold a whole tile, unless more than half
+   * changed: then the list is not complete. */
   uint32_t (*diff)(const delta_box_t *box, int64_t tile, const void *source,
                    delta_value_op_t op, const void *snapshot, uint16_t *offsets,
                    void *values);

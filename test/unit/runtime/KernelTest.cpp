@@ -143,6 +143,12 @@ TYPED_TEST(KernelTest, GatherDiffAndAdvanceAgreeWithTheDefinition) {
             uint32_t count =
                 kernels.diff(&box, int64_t(tile), source.data(), op, snapshot,
                              offsets.data(), values.data());
+            ASSERT_EQ(count, wanted.size());
+            if (isDense(count, uint32_t(n))) {
+              // Counted only; what is sent is the whole tile.
+              kernels.advance(snapshot, nullptr, now.data(), uint32_t(n));
+              continue;
+            }
             offsets.resize(count);
             EXPECT_EQ(offsets, wanted);
             for (uint32_t i = 0; i < count; ++i)
@@ -234,7 +240,7 @@ TYPED_TEST(KernelTest, ListsChangesAtEveryPlaceAndLength) {
       before[size_t(changed)] ^= Bits(1) << (sizeof(Bits) * 8 - 1);
       std::vector<uint16_t> offsets(static_cast<size_t>(size));
       std::vector<Bits> values(static_cast<size_t>(size));
-      ChangeList<Bits> list = {offsets.data(), values.data(), 0};
+      ChangeList<Bits> list = {offsets.data(), values.data(), 1000, 0};
       listChanges(now.data(), before.data(), size, 3, list);
       ASSERT_EQ(list.count, 1u);
       EXPECT_EQ(offsets[0], changed + 3);

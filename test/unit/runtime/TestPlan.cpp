@@ -335,5 +335,9 @@ std::vector<Matrix> delta::test::mixedModel(const Geometry &source,
                    DELTA_VALUE_ADD_ONE, true});
   model.push_back({"scale", 1, 1, DELTA_FP32, last, lastTo});
   model.push_back({"ids", 3, 3, DELTA_INT64, Cut(), lastTo});
+  Cut stackedSource = sourceExperts;
+  stackedSource.stacked = true;
+  model.push_back({"stack", 8, 5, DELTA_BF16, stackedSource, destinationExperts,
+                   true, true});
   return model;
 }
