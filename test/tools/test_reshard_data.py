@@ -199,7 +199,7 @@ def test_export(case, tmp_path) -> None:
     assert report["bridge_padding"] < 0.05 * len(tags)
 
 
-# ===--- faults --------------------------------------------------------------===
+# ===--- faults -----------------------------------------------------------===
 
 
 def test_gate_and_up_cut_as_one_block_are_noticed(tmp_path) -> None:

@@ -126,7 +126,7 @@ def test_no_element_is_missed_extra_or_wrong(case: Case, tmp_path) -> None:
                 assert report["changed"] >= 0.99 * 5 * report["elements"]
 
 
-# ===--- bytes ---------------------------------------------------------------===
+# ===--- bytes ------------------------------------------------------------===
 
 # Rank pairs, counted by hand, at least and at most: which rank sends what
 # several hold, here norms of one tile, is the plan's choice.
