@@ -39,33 +39,58 @@ static size_t behindHole(const std::string &name, size_t i) {
   return end == std::string::npos ? name.size() : end + 1;
 }
 
-/// True if two templates could give one name, a hole standing for digits.
-static bool couldAgree(const std::string &a, size_t i, const std::string &b,
-                       size_t j) {
-  while (i < a.size() || j < b.size()) {
-    bool holeA = i < a.size() && a[i] == '{';
-    bool holeB = j < b.size() && b[j] == '{';
-    if (!holeA && !holeB) {
-      if (i >= a.size() || j >= b.size() || a[i] != b[j])
-        return false;
-      ++i;
-      ++j;
-      continue;
-    }
-    if (holeA && holeB) {
-      i = behindHole(a, i);
-      j = behindHole(b, j);
-      continue;
-    }
-    const std::string &text = holeA ? b : a;
-    size_t digits = holeA ? j : i;
-    size_t next = holeA ? behindHole(a, i) : behindHole(b, j);
-    for (size_t k = digits; k < text.size() && isdigit(text[k]); ++k)
-      if (holeA ? couldAgree(a, next, b, k + 1) : couldAgree(a, k + 1, b, next))
-        return true;
-    return false;
+namespace {
+/// A template as a pattern: a hole is a digit and then any number of them.
+struct Token {
+  enum Kind { Char, Digit, Digits } kind;
+  char c;
+
+  bool fits(const Token &other) const {
+    if (kind == Char && other.kind == Char)
+      return c == other.c;
+    return (kind != Char || isdigit(c)) &&
+           (other.kind != Char || isdigit(other.c));
   }
-  return true;
+};
+
+std::vector<Token> tokensOf(const std::string &name) {
+  std::vector<Token> tokens;
+  for (size_t at = 0; at < name.size();) {
+    if (name[at] != '{') {
+      tokens.push_back({Token::Char, name[at++]});
+      continue;
+    }
+    tokens.push_back({Token::Digit, 0});
+    tokens.push_back({Token::Digits, 0});
+    at = behindHole(name, at);
+  }
+  return tokens;
+}
+} // namespace
+
+/// True if two templates could give one name, a hole standing for digits.
+static bool couldAgree(const std::string &first, const std::string &second) {
+  std::vector<Token> a = tokensOf(first), b = tokensOf(second);
+  // Pairs of places that one text can lead to; a text moves both forward.
+  std::set<std::pair<size_t, size_t>> seen;
+  std::vector<std::pair<size_t, size_t>> open = {{0, 0}};
+  while (!open.empty()) {
+    auto [i, j] = open.back();
+    open.pop_back();
+    if (i == a.size() && j == b.size())
+      return true;
+    if (!seen.insert({i, j}).second)
+      continue;
+    bool moreA = i < a.size() && a[i].kind == Token::Digits;
+    bool moreB = j < b.size() && b[j].kind == Token::Digits;
+    if (moreA)
+      open.push_back({i + 1, j});
+    if (moreB)
+      open.push_back({i, j + 1});
+    if (i < a.size() && j < b.size() && a[i].fits(b[j]))
+      open.push_back({i + !moreA, j + !moreB});
+  }
+  return false;
 }
 
 static std::vector<std::string> fillAll(const NamedInstances &entry) {
@@ -113,7 +138,7 @@ std::optional<Clash> delta::findClash(const std::vector<NamedInstances> &list) {
       return Clash{i, i, twice};
     for (size_t j = i + 1; j < list.size(); ++j) {
       const NamedInstances &a = list[i], &b = list[j];
-      if (a.owner == b.owner || !couldAgree(a.name, 0, b.name, 0))
+      if (a.owner == b.owner || !couldAgree(a.name, b.name))
         continue;
       if (a.layers.empty() && b.layers.empty() && a.stage != b.stage &&
           !a.stage.empty() && !b.stage.empty())
