@@ -8,7 +8,7 @@
 #include "models/Json.h"
 
 #include <iterator>
-#include <set>
+#include <map>
 
 using namespace delta;
 using nlohmann::json;
@@ -26,7 +26,20 @@ std::string Document::place(const std::string &pointer) const {
   }
 }
 
+std::string delta::escapeKey(const std::string &key) {
+  std::string out;
+  for (char c : key)
+    out += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
+  return out;
+}
+
+/// Deeper documents are refused: what reads them later recurses.
+static constexpr size_t maxDepth = 200;
+
 namespace {
+
+/// Places of Python's non-finite numbers in the text, and their spelling.
+using Replaced = std::map<size_t, std::string>;
 
 /// Input iterator that shares how far the parser has read.
 class Counted {
@@ -58,18 +71,11 @@ private:
   size_t *count;
 };
 
-std::string escape(const std::string &key) {
-  std::string out;
-  for (char c : key)
-    out += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
-  return out;
-}
-
 /// Builds the document from parse events.
 class Builder : public nlohmann::json_sax<json> {
 public:
   Builder(const std::string &text, const size_t &count, Document &document,
-          const std::string &lenient, const std::set<size_t> &replaced)
+          const std::string &lenient, const Replaced &replaced)
       : text(text), count(count), document(document), lenient(lenient),
         replaced(replaced) {}
 
@@ -77,6 +83,8 @@ public:
   bool boolean(bool v) override { return value(v); }
   bool number_integer(number_integer_t v) override { return value(v); }
   bool number_unsigned(number_unsigned_t v) override {
+    if (v > number_unsigned_t(INT64_MAX) && isLenient())
+      return value(double(v));
     if (v > number_unsigned_t(INT64_MAX))
       return fail(count, "number " + std::to_string(v) +
                              " does not fit 64 bits with a sign");
@@ -86,22 +94,23 @@ public:
     // The place of a number is where its token began.
     size_t start = count > token.size() ? count - token.size() - 1 : 0;
     auto it = replaced.lower_bound(start);
-    if (it != replaced.end() && *it <= count && !isLenient())
-      return fail(*it + 1, "NaN and infinities are accepted inside a config "
-                           "only");
-    return value(v);
+    if (it == replaced.end() || it->first > start + 1)
+      return value(v);
+    // A text, which messages can show and no size can be.
+    if (isLenient())
+      return value(it->second);
+    return fail(it->first + 1,
+                it->second + " is accepted inside a config only");
   }
   bool string(string_t &v) override { return value(v); }
   bool binary(binary_t &) override { return fail(count, "binary value"); }
 
-  bool start_object(size_t) override {
-    return value(json::object()) && push();
-  }
+  bool start_object(size_t) override { return value(json::object()) && push(); }
   bool key(string_t &name) override {
     pendingKey = name;
     if (stack.back()->contains(name) && !isLenient())
       return fail(count, "key \"" + name + "\" stands twice in one object");
-    note(pointers.back() + "/" + escape(name));
+    note(pointers.back() + "/" + escapeKey(name));
     return true;
   }
   bool end_object() override { return pop(); }
@@ -112,9 +121,10 @@ public:
                    const nlohmann::detail::exception &e) override {
     // Keep the reason of the library's text, which starts after the place.
     std::string reason = e.what();
-    size_t colon = reason.find(": ");
-    if (colon != std::string::npos)
-      reason = reason.substr(colon + 2);
+    if (reason.rfind("[json.exception.", 0) == 0)
+      reason = reason.substr(reason.find("] ") + 2);
+    if (reason.rfind("parse error at ", 0) == 0)
+      reason = reason.substr(reason.find(": ") + 2);
     return fail(position, reason);
   }
 
@@ -159,16 +169,17 @@ private:
   bool value(json v) {
     if (stack.empty()) {
       document.root = std::move(v);
+      note("");
       last = &document.root;
       lastPointer.clear();
     } else if (stack.back()->is_object()) {
       json &slot = (*stack.back())[pendingKey];
       slot = std::move(v);
       last = &slot;
-      lastPointer = pointers.back() + "/" + escape(pendingKey);
+      lastPointer = pointers.back() + "/" + escapeKey(pendingKey);
     } else {
-      lastPointer = pointers.back() + "/" +
-                    std::to_string(stack.back()->size());
+      lastPointer =
+          pointers.back() + "/" + std::to_string(stack.back()->size());
       stack.back()->push_back(std::move(v));
       last = &stack.back()->back();
       note(lastPointer);
@@ -176,6 +187,9 @@ private:
     return true;
   }
   bool push() {
+    if (stack.size() >= maxDepth)
+      return fail(count,
+                  "nested deeper than " + std::to_string(maxDepth) + " levels");
     stack.push_back(last);
     pointers.push_back(lastPointer);
     return true;
@@ -190,7 +204,7 @@ private:
   const size_t &count;
   Document &document;
   const std::string &lenient;
-  const std::set<size_t> &replaced;
+  const Replaced &replaced;
   std::vector<json *> stack;
   std::vector<std::string> pointers = {""};
   json *last = nullptr;
@@ -204,7 +218,7 @@ private:
 /// Puts a number that JSON has in place of Python's non-finite ones, of the
 /// same length so that places stay right.
 static std::string replaceNonFinite(const std::string &text,
-                                    std::set<size_t> &replaced) {
+                                    Replaced &replaced) {
   std::string out = text;
   bool inString = false;
   for (size_t i = 0; i < out.size(); ++i) {
@@ -219,12 +233,18 @@ static std::string replaceNonFinite(const std::string &text,
       inString = true;
       continue;
     }
-    for (const char *word : {"NaN", "-Infinity", "Infinity"}) {
-      size_t length = std::string(word).size();
+    // Not the end of another token.
+    bool isStart =
+        i == 0 || (!isalnum(static_cast<unsigned char>(out[i - 1])) &&
+                   out[i - 1] != '-' && out[i - 1] != '.');
+    for (const std::string word : {"NaN", "-Infinity", "Infinity"}) {
+      size_t length = word.size();
+      if (!isStart)
+        break;
       if (out.compare(i, length, word) != 0)
         continue;
       out.replace(i, length, "0.5" + std::string(length - 3, ' '));
-      replaced.insert(i);
+      replaced[i] = word;
       i += length - 1;
       break;
     }
@@ -238,7 +258,7 @@ std::optional<Document> delta::parseJson(const std::string &path,
                                          std::string &error) {
   Document document;
   document.path = path;
-  std::set<size_t> replaced;
+  Replaced replaced;
   std::string finite = replaceNonFinite(text, replaced);
   size_t count = 0;
   Builder builder(finite, count, document, lenient, replaced);

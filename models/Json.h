@@ -29,10 +29,13 @@ struct Document {
   std::string place(const std::string &pointer) const;
 };
 
+/// A key as a part of a JSON pointer.
+std::string escapeKey(const std::string &key);
+
 /// Parses `text`. Inside the value at the pointer `lenient`, and only there,
-/// Python's `NaN` and infinities are read, as a number that no size can be,
-/// and a key may come twice; the pointer "" is the whole document. On failure returns nothing and sets `error` to
-/// `path:line:column: error: ...`.
+/// Python's `NaN` and infinities are read, as the text that they are, and a key
+/// may come twice; the pointer "" is the whole document. On failure returns
+/// nothing and sets `error` to `path:line:column: error: ...`.
 std::optional<Document> parseJson(const std::string &path,
                                   const std::string &text,
                                   const std::string &lenient,

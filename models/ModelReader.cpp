@@ -11,6 +11,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <set>
 #include <sstream>
 
@@ -27,8 +28,10 @@ struct ReadError {
 /// A JSON object being read key by key.
 class Reader {
 public:
-  Reader(const Document &document, std::string pointer)
-      : document(document), pointer(std::move(pointer)),
+  /// `name` is what messages call the whole document.
+  Reader(const Document &document, std::string pointer,
+         std::string name = "model")
+      : document(document), pointer(std::move(pointer)), name(std::move(name)),
         node(document.root.at(json::json_pointer(this->pointer))) {
     if (!node.is_object())
       fail("", "is " + shown(node) + ", required an object");
@@ -37,12 +40,14 @@ public:
   /// Reports `text` about a key, or about the object itself.
   [[noreturn]] void fail(const std::string &key,
                          const std::string &text) const {
-    std::string at = key.empty() ? pointer : pointer + "/" + key;
-    std::string name = (pointer + (key.empty() ? "" : "/" + key));
-    name = name.empty() ? "model" : name.substr(1);
-    for (char &c : name)
+    std::string at = key.empty() ? pointer : pointer + "/" + escapeKey(key);
+    std::string path = pointer.empty() ? "" : pointer.substr(1);
+    for (char &c : path)
       c = c == '/' ? '.' : c;
-    throw ReadError{document.place(at) + ": error: " + name + " " + text};
+    if (!key.empty())
+      path += (path.empty() ? "" : ".") + key;
+    throw ReadError{document.place(at) +
+                    ": error: " + (path.empty() ? name : path) + " " + text};
   }
 
   bool has(const std::string &key) const { return node.contains(key); }
@@ -89,8 +94,8 @@ public:
   /// A key of later work: only its default is taken.
   void notBuilt(const std::string &key, const json &fallback) const {
     if (has(key) && at(key) != fallback)
-      fail(key, "is " + shown(at(key)) + ": not built yet, only " +
-                    fallback.dump());
+      fail(key,
+           "is " + shown(at(key)) + ": not built yet, only " + fallback.dump());
   }
 
   void allow(const std::set<std::string> &keys) const {
@@ -110,16 +115,28 @@ public:
 
 private:
   const Document &document;
-  std::string pointer;
+  std::string pointer, name;
   const json &node;
 };
 
-const std::set<std::string> trainerKeys = {
-    "tp",        "ep",         "etp",       "pp",
-    "vpp",       "cp",         "dp",        "dtype",
-    "experts",   "head",       "naming",    "vocab_multiple",
-    "pp_layout", "mtp_layers", "table_rule", "glu_interleave",
-    "account_for_embedding",   "account_for_loss"};
+const std::set<std::string> trainerKeys = {"tp",
+                                           "ep",
+                                           "etp",
+                                           "pp",
+                                           "vpp",
+                                           "cp",
+                                           "dp",
+                                           "dtype",
+                                           "experts",
+                                           "head",
+                                           "naming",
+                                           "vocab_multiple",
+                                           "pp_layout",
+                                           "mtp_layers",
+                                           "table_rule",
+                                           "glu_interleave",
+                                           "account_for_embedding",
+                                           "account_for_loss"};
 
 } // namespace
 
@@ -191,37 +208,36 @@ static TrainerOptions readTrainer(const Reader &reader) {
   out.cp = reader.integer("cp", 1, 1);
   for (auto [key, size] : {std::pair{"tp", out.tp}, {"etp", out.etp}})
     if (size > 1024)
-      reader.fail(key, "is " + std::to_string(size) +
-                           ", required at most 1024");
+      reader.fail(key,
+                  "is " + std::to_string(size) + ", required at most 1024");
   if (out.vpp > 1 && out.pp == 1)
     reader.fail("vpp", "is " + std::to_string(out.vpp) +
                            ", virtual stages need pp above 1");
   // Per stage the dense and the expert ranks are the same ranks.
   int64_t dense = out.tp * out.cp, experts = out.etp * out.ep;
   if (reader.isNullOrAbsent("dp")) {
-    out.dp = 1;
-    while (dense * out.dp % experts != 0)
-      ++out.dp;
+    out.dp = experts / std::gcd(dense, experts);
   } else {
     out.dp = reader.integer("dp", 1, 1);
     if (dense * out.dp % experts != 0)
-      reader.fail("dp", "is " + std::to_string(out.dp) +
-                            ": tp x cp x dp = " +
+      reader.fail("dp", "is " + std::to_string(out.dp) + ": tp x cp x dp = " +
                             std::to_string(dense * out.dp) +
                             " ranks a stage are not divisible by etp x ep = " +
                             std::to_string(experts));
   }
   out.edp = dense * out.dp / experts;
-  if (dense * out.dp * out.pp > (1 << 20))
-    reader.fail("", "has " + std::to_string(dense * out.dp * out.pp) +
-                        " ranks, required at most 1048576");
+  // The sizes are at most 2^20 each, tp and etp 2^10: this stays in 64 bits.
+  int64_t perStage = dense * out.dp, most = 1 << 20;
+  if (perStage > most || perStage * out.pp > most)
+    reader.fail("", "has " + std::to_string(perStage) + " ranks a stage and " +
+                        std::to_string(out.pp) +
+                        " stages, required at most 1048576 ranks");
   std::string dtype = reader.choice("dtype", "bf16", {"bf16", "fp16", "fp32"});
   out.dtype = dtype == "fp16" ? "f16" : dtype == "fp32" ? "f32" : dtype;
   out.vocabMultiple = reader.integer("vocab_multiple", 128, 0);
   if (!reader.isNullOrAbsent("mtp_layers"))
     out.mtpLayers = reader.integer("mtp_layers", 0, 0);
-  out.experts =
-      reader.choice("experts", "grouped", {"grouped", "sequential"});
+  out.experts = reader.choice("experts", "grouped", {"grouped", "sequential"});
   reader.notBuilt("glu_interleave", nullptr);
   reader.notBuilt("head", "lm");
   reader.notBuilt("naming", nullptr);
@@ -234,8 +250,8 @@ static TrainerOptions readTrainer(const Reader &reader) {
 
 static void readRollout(const Document &document, Model &model) {
   Reader reader(document, "/rollout");
-  std::string engine = reader.choice("engine", "hf",
-                                     {"hf", "megatron", "vllm", "sglang"});
+  std::string engine =
+      reader.choice("engine", "hf", {"hf", "megatron", "vllm", "sglang"});
   if (engine == "vllm" || engine == "sglang")
     reader.fail("engine", "is \"" + engine +
                               "\": not built yet, only \"hf\" and "
@@ -267,24 +283,25 @@ static void readConfig(const Document &document, const Reader &top,
   if (!top.has("config"))
     top.fail("", "has no key \"config\": the published config or its path");
   const json &value = top.at("config");
+  if (!value.is_string() && !value.is_object())
+    top.fail("config", "is " + Reader::shown(value) +
+                           ", required the published config or its path");
   Document own;
   const Document *holder = &document;
   std::string pointer = "/config";
   if (value.is_string()) {
     model.configPath = (folder / value.get<std::string>()).string();
-    own = parse(model.configPath, readText(model.configPath, "the config"),
-                "");
+    own = parse(model.configPath, readText(model.configPath, "the config"), "");
     holder = &own;
     pointer.clear();
   } else {
     model.configPath = model.path;
   }
-  Reader reader(*holder, pointer);
+  Reader reader(*holder, pointer, "config");
   model.config = holder->root.at(json::json_pointer(pointer));
   if (!reader.isNullOrAbsent("model_type")) {
     if (!reader.at("model_type").is_string())
-      reader.fail("model_type", "is " +
-                                    Reader::shown(reader.at("model_type")) +
+      reader.fail("model_type", "is " + Reader::shown(reader.at("model_type")) +
                                     ", required a text");
     model.modelType = reader.at("model_type").get<std::string>();
   }
@@ -292,8 +309,8 @@ static void readConfig(const Document &document, const Reader &top,
     const json &list = reader.at("architectures");
     for (const json &name : list.is_array() ? list : json::array({0})) {
       if (!name.is_string())
-        reader.fail("architectures", "is " + Reader::shown(list) +
-                                         ", required a list of texts");
+        reader.fail("architectures",
+                    "is " + Reader::shown(list) + ", required a list of texts");
       model.architectures.push_back(name.get<std::string>());
     }
   }
@@ -306,8 +323,7 @@ std::optional<Model> delta::readModel(const std::string &path,
     model.path = path;
     Document document = parse(path, readText(path, "the model"), "/config");
     Reader top(document, "");
-    top.allow({"config", "checkpoint", "trainer", "rollout", "sync",
-               "family"});
+    top.allow({"config", "checkpoint", "trainer", "rollout", "sync", "family"});
     std::filesystem::path folder = std::filesystem::path(path).parent_path();
     readConfig(document, top, folder, model);
     top.notBuilt("checkpoint", nullptr);
