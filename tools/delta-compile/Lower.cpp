@@ -191,6 +191,18 @@ private:
 
   LogicalResult lowerRoute(RouteOp route) {
     MapAttr hfAttr = route.getHf();
+    auto single = [](MapAttr attr) {
+      return attr.getValue().ways[0].pieces.size() == 1;
+    };
+    if (!llvm::all_of(route.getImages().getAsRange<MapAttr>(), single) ||
+        !single(hfAttr))
+      return route.emitOpError("has a place of more than one piece");
+    if (route.getSource() >= plan.source.classes.size() ||
+        route.getHfClass() >= neutralNumber.size())
+      return route.emitOpError("is of class ")
+             << route.getSource() << " and tensor " << route.getHfClass()
+             << ", the sides have " << plan.source.classes.size() << " and "
+             << neutralNumber.size();
     const Piece &hf = hfAttr.getValue().ways[0].pieces[0];
     LoweredBox box;
     delta_box_t &row = box.row;
@@ -220,6 +232,12 @@ private:
     int64_t hfClass = neutralNumber[route.getHfClass()];
     box.hfImage = place(hfClass, 0, 1, hf);
     ArrayRef<int64_t> numbers = route.getClasses();
+    size_t count = plan.destinationIsHf ? plan.hf.classes.size()
+                                        : plan.destination.classes.size();
+    for (int64_t number : numbers)
+      if (number < 0 || size_t(number) >= count)
+        return route.emitOpError("goes to class ")
+               << number << " of " << count;
     for (size_t i = 0; i < numbers.size(); ++i)
       box.images.push_back(place(
           numbers[i], route.getWayBegin()[i], route.getWayEnd()[i],

@@ -1,0 +1,140 @@
+//===- Compiled.cpp - A model between the steps of the compiler -----------===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Compiled.h"
+
+#include "codegen/Files.h"
+#include "codegen/Tables.h"
+#include "models/ModelReader.h"
+#include "passes/Passes.h"
+#include "tools/certificate/Checker.h"
+#include "tools/delta-compile/FamilyLoader.h"
+#include "tools/delta-compile/Lower.h"
+#include "tools/delta-compile/Proof.h"
+#include "tools/delta-compile/TableMap.h"
+#include "tools/reference/CrossCheck.h"
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+
+#include <stdexcept>
+
+using namespace delta;
+using namespace delta::test;
+
+const std::vector<std::string> delta::test::passNames = {
+    "delta-fold-instances",    "delta-fold-tensor-parallel",
+    "delta-fold-deinterleave", "delta-compose-maps",
+    "delta-coalesce-runs",     "delta-plan-routes"};
+
+const std::vector<std::string> delta::test::modelTexts = {
+    // Experts over ep and etp, stages to none, another padding.
+    R"({"config": {"model_type": "qwen3_moe", "hidden_size": 8,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 2,
+        "num_experts": 4, "moe_intermediate_size": 4, "num_hidden_layers": 4,
+        "vocab_size": 10},
+        "trainer": {"tp": 2, "ep": 2, "etp": 2, "pp": 2, "vpp": 2,
+                    "vocab_multiple": 4},
+        "rollout": {"engine": "megatron", "tp": 4, "vocab_multiple": 2}})",
+    // Tied over stages: the copy on the last one, at the destination too.
+    R"({"config": {"model_type": "qwen3", "hidden_size": 6,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 2,
+        "intermediate_size": 8, "num_hidden_layers": 3, "vocab_size": 9,
+        "tie_word_embeddings": true},
+        "trainer": {"tp": 4, "vocab_multiple": 1},
+        "rollout": {"engine": "megatron", "tp": 2, "pp": 2,
+                    "pp_layout": [1, 2], "vocab_multiple": 2}})",
+    // Sections, kinds of layers, a type of its own.
+    R"({"config": {"model_type": "nemotron_h", "hidden_size": 8,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 2,
+        "intermediate_size": 8, "num_hidden_layers": 4, "vocab_size": 10,
+        "hybrid_override_pattern": "ME*-", "mamba_num_heads": 4,
+        "mamba_head_dim": 2, "n_groups": 2, "ssm_state_size": 3,
+        "conv_kernel": 4, "n_routed_experts": 4, "moe_intermediate_size": 6,
+        "n_shared_experts": 1, "moe_shared_expert_intermediate_size": 8},
+        "trainer": {"tp": 2, "ep": 2, "pp": 2, "vocab_multiple": 4}})",
+    // Stacks, transposed and interleaved.
+    R"({"config": {"model_type": "gpt_oss", "hidden_size": 6,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 2,
+        "intermediate_size": 4, "num_local_experts": 4,
+        "num_hidden_layers": 2, "vocab_size": 11},
+        "trainer": {"tp": 2, "ep": 4, "vocab_multiple": 2},
+        "rollout": {"engine": "hf", "replicas": 2}})"};
+
+Compiled::Compiled(const std::string &modelText) {
+  TemporaryFolder folder;
+  std::string path, error;
+  if (folder.create() ||
+      writeFile(path = folder.path("model.json"), modelText))
+    throw std::runtime_error("no temporary folder");
+  std::optional<Model> model = readModel(path, error);
+  if (!model)
+    throw std::runtime_error(error);
+  replicas = model->replicas;
+  static bool registered = (registerDeltaPasses(), true);
+  (void)registered;
+  registry.insert<DeltaDialect>();
+  context = std::make_unique<mlir::MLIRContext>(
+      registry, mlir::MLIRContext::Threading::DISABLED);
+  context->loadAllAvailableDialects();
+  context->getDiagEngine().registerHandler(
+      [](mlir::Diagnostic &) { return mlir::success(); });
+  pristine = loadFamily(*context, *model, "", DELTA_TEST_MODELS, "");
+  if (!pristine)
+    throw std::runtime_error("family does not load");
+  bound = mlir::OwningOpRef<mlir::ModuleOp>(pristine->clone());
+  if (!run("delta-instantiate"))
+    throw std::runtime_error("family does not bind");
+  pristine = mlir::OwningOpRef<mlir::ModuleOp>(bound->clone());
+  mlir::FailureOr<reference::Program> result =
+      referenceProgram(*bound, replicas);
+  if (failed(result))
+    throw std::runtime_error("no reference program");
+  reference = *result;
+}
+
+bool Compiled::run(const std::string &pass) {
+  mlir::PassManager manager(context.get());
+  return succeeded(mlir::parsePassPipeline(pass, manager)) &&
+         succeeded(manager.run(*bound));
+}
+
+std::optional<LoweredPlan> Compiled::lower() {
+  mlir::FailureOr<LoweredPlan> plan = lowerPlan(*bound, replicas);
+  if (failed(plan))
+    return std::nullopt;
+  return std::move(*plan);
+}
+
+std::string Compiled::certificate(const LoweredPlan &plan) {
+  return printCertificate(*bound, plan);
+}
+
+void Compiled::reset() {
+  bound = mlir::OwningOpRef<mlir::ModuleOp>(pristine->clone());
+}
+
+std::string delta::test::checkerError(const std::string &certificate,
+                                      const LoweredPlan &plan) {
+  TableStorage storage(plan);
+  return delta::certificate::check(certificate, storage.tables()).error;
+}
+
+std::string
+delta::test::interpreterError(const reference::Program &program,
+                              const LoweredPlan &plan) {
+  TableStorage storage(plan);
+  std::string error;
+  auto map = mapOfTables(storage.tables(), error);
+  if (!map)
+    return error;
+  auto report = reference::crossCheck(program, *map, error);
+  if (!report)
+    return error;
+  return report->first ? toText(*report->first) : std::string();
+}
