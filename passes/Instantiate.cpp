@@ -465,6 +465,7 @@ static const StringRef axes[] = {"tp",  "cp",  "dp", "ep",
 
 LogicalResult Instantiator::run(DictionaryAttr geometryAttr, StringRef name) {
   geometry = geometryAttr;
+  isDestination = name == "destination";
   array = ArrayType::get(builder.getContext());
   SmallVector<NamedAttribute> mesh;
   auto number = [&](StringRef key, int64_t fallback) {
@@ -509,15 +510,14 @@ LogicalResult Instantiator::run(DictionaryAttr geometryAttr, StringRef name) {
   side.setExperts(numExperts);
   side.setStagesAttr(builder.getArrayAttr(stages));
   if (number("mtp_layers", -1) > 0 && !askedForMtp)
-    return family.emitOpError("mtp_layers is ")
-           << number("mtp_layers", -1)
-           << ", the family has no multi-token-prediction layers";
-  if (numExperts == 0 && axisSize("ep") > 1)
-    return family.emitOpError("ep is ")
-           << axisSize("ep") << ", the model has no experts";
-  if (axisSize("etp") > 1 && numExperts == 0)
-    return family.emitOpError("etp is ")
-           << axisSize("etp") << ", the model has no experts";
+    return error(family, context,
+                 "mtp_layers is " + Twine(number("mtp_layers", -1)) +
+                     ", the family has no multi-token-prediction layers");
+  for (StringRef axis : {"ep", "etp"})
+    if (numExperts == 0 && axisSize(axis) > 1)
+      return error(family, context,
+                   axis + " is " + Twine(axisSize(axis)) +
+                       ", the model has no experts");
 
   // A parameter that nothing reads was forgotten.
   for (auto param : side.getBody().front().getOps<ParamOp>()) {

@@ -93,6 +93,8 @@ private:
       UseOp use = *it;
       diagnostic.attachNote(use.getLoc()) << "used here";
     }
+    if (isDestination)
+      diagnostic.attachNote(family.getLoc()) << "bound for the destination";
     return diagnostic;
   }
 
@@ -173,7 +175,8 @@ private:
   std::optional<nlohmann::json> keys;
   OpBuilder builder;
   DictionaryAttr geometry;
-  bool askedForMtp = false; ///< the family looked at mtp_layers
+  bool isDestination = false; ///< messages about it say so
+  bool askedForMtp = false;   ///< the family looked at mtp_layers
   Scope root;
   std::map<const void *, Facts> facts;
   std::set<const void *> produced; ///< values that are tensors already

@@ -781,3 +781,14 @@ delta.family @f model_types [] architectures [] {
   delta.decoder 2
 }
 }
+
+// -----
+
+// Of two geometries the wrong one is told.
+module attributes {delta.config = "{}", delta.destination = {pp = 3}} {
+// expected-note @below {{bound for the destination}}
+delta.family @f model_types [] architectures [] {
+  // expected-error @below {{'delta.decoder' op num_layers 4 is not divisible by pp x vpp 3; pp_layout gives an uneven split}}
+  delta.decoder 4
+}
+}
