@@ -81,12 +81,15 @@ def make_model(folder: Path, family: str, geometry: str, **config) -> Path:
 
 
 def compile_plan(model: Path) -> list:
-    """Plan and reference program, as arguments of delta-run."""
+    """Plan and reference program, as arguments of delta-run. The map is also
+    compared with the interpreter, element by element over all ranks."""
     plan = model.with_name("plan.so")
     reference = model.with_name("reference.json")
-    for arguments in (["-o", plan], ["-o", reference, "--emit=reference"]):
-        result = tool("delta-compile", model, *arguments)
-        assert result.returncode == 0, result.stderr
+    result = tool("delta-compile", model, "-o", plan, "--cross-check=full")
+    assert result.returncode == 0, result.stderr
+    assert re.search(r"cross-check: [1-9]\d* elements", result.stderr)
+    result = tool("delta-compile", model, "-o", reference, "--emit=reference")
+    assert result.returncode == 0, result.stderr
     return ["--plan", plan, "--reference", reference]
 
 

@@ -143,7 +143,8 @@ int run(const Options &options) {
 
 } // namespace
 
-int main(int argc, char **argv) {
+/// Parses the command line and runs; the exit code.
+static int runTool(int argc, char **argv) {
   CLI::App app("Compares a freshly compiled plan, element by element, with "
                "data that was made elsewhere");
   app.name("delta-check");
@@ -180,4 +181,15 @@ int main(int argc, char **argv) {
     return 2;
   }
   return run(options);
+}
+
+int main(int argc, char **argv) {
+  try {
+    return runTool(argc, argv);
+  } catch (const std::exception &exception) {
+    std::fputs("delta-check: ", stderr);
+    std::fputs(exception.what(), stderr);
+    std::fputs("\n", stderr);
+  }
+  return 1;
 }

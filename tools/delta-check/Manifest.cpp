@@ -64,7 +64,7 @@ bool expand(const std::string &name, std::vector<std::string> &out) {
     return false;
   for (const std::string &number : numbers)
     for (const std::string &tail : tails)
-      out.push_back(name.substr(0, open) + number + tail);
+      out.push_back(std::string(name, 0, open).append(number).append(tail));
   return true;
 }
 

@@ -50,8 +50,8 @@ static bool isSequential(const std::vector<std::string> &names) {
     int numbers = 0;
     for (size_t at = 0; at < name.size();) {
       const size_t end = std::min(name.find('.', at), name.size());
-      numbers += std::all_of(name.begin() + at, name.begin() + end,
-                             [](char c) { return c >= '0' && c <= '9'; });
+      const std::string part = name.substr(at, end - at);
+      numbers += part.find_first_not_of("0123456789") == part.npos;
       at = end + 1;
     }
     sequential |= numbers > 1;

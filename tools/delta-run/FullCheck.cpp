@@ -24,7 +24,6 @@ namespace delta::run {
 using reference::Array;
 using reference::Group;
 using reference::Interpreter;
-using reference::kNone;
 using reference::Report;
 
 //===--- preparation ------------------------------------------------------===//

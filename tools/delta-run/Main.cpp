@@ -35,7 +35,8 @@ static void checkTogether(const delta::run::Options &options) {
                                "needs one step or more");
 }
 
-int main(int argc, char **argv) {
+/// Parses the command line and runs; the exit code.
+static int runTool(int argc, char **argv) {
   CLI::App app("Starts every trainer rank and receiver of a plan in this "
                "process: seeds, steps, syncs and verifies all elements");
   app.name("delta-run");
@@ -85,4 +86,15 @@ int main(int argc, char **argv) {
     return 2;
   }
   return delta::run::run(options);
+}
+
+int main(int argc, char **argv) {
+  try {
+    return runTool(argc, argv);
+  } catch (const std::exception &exception) {
+    std::fputs("delta-run: ", stderr);
+    std::fputs(exception.what(), stderr);
+    std::fputs("\n", stderr);
+  }
+  return 1;
 }

@@ -15,13 +15,14 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 namespace delta::reference {
 
 int64_t count(const Shape &shape, size_t begin, size_t end) {
-  return std::accumulate(shape.begin() + begin, shape.begin() + end, int64_t(1),
-                         std::multiplies<int64_t>());
+  int64_t product = 1;
+  for (size_t i = begin; i < end; ++i)
+    product *= shape[i];
+  return product;
 }
 
 int64_t count(const Shape &shape) { return count(shape, 0, shape.size()); }
@@ -345,6 +346,7 @@ void addScalar(Array<T> &array, const std::string &dtype, double scalar) {
 
 //===--- instantiations ---------------------------------------------------===//
 
+// NOLINTBEGIN(bugprone-macro-parentheses): the argument is a type.
 #define DELTA_INSTANTIATE(T)                                                   \
   template void cutShard(const T *, const Shape &, const Split &, int64_t,     \
                          T *);                                                 \
@@ -362,5 +364,6 @@ DELTA_INSTANTIATE(uint16_t)
 DELTA_INSTANTIATE(uint32_t)
 DELTA_INSTANTIATE(uint64_t)
 #undef DELTA_INSTANTIATE
+// NOLINTEND(bugprone-macro-parentheses)
 
 } // namespace delta::reference

@@ -28,6 +28,8 @@ constexpr int64_t kBlock = 4096;
 constexpr double kSpecialShare = 1.0 / 2048;
 /// Steps after which the direction of a master turns.
 constexpr int64_t kTurn = 64;
+/// A move of one ulp.
+constexpr uint64_t kUlp = 65536;
 /// Streams of random numbers.
 enum Stream : uint64_t { Base, Jumps, Specials, SpecialSteps };
 
@@ -72,7 +74,7 @@ template <class F> void draw(uint64_t key, double rate, const F &each) {
 
 /// 3 to 16 ulps either way, in 65536ths of an ulp.
 int64_t jump(uint64_t bits) {
-  const int64_t size = 3 * 65536 + int64_t((bits >> 8) % (13 * 65536));
+  const int64_t size = int64_t(kUlp * 3 + (bits >> 8) % (kUlp * 13));
   return bits & 1 ? size : -size;
 }
 

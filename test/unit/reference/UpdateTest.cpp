@@ -35,9 +35,9 @@ std::vector<T> values(const Update &update, const char *dtype, int64_t step,
 }
 
 /// Place of a pattern in the order of values; both zeros are 0.
-template <class T> int64_t order(T pattern) {
+template <class T> double order(T pattern) {
   const T sign = T(T(1) << (sizeof(T) * 8 - 1));
-  const int64_t magnitude = int64_t(pattern & T(sign - 1));
+  const auto magnitude = double(pattern & T(sign - 1));
   return pattern & sign ? -magnitude : magnitude;
 }
 
@@ -51,7 +51,7 @@ Change changeOf(const std::vector<T> &before, const std::vector<T> &after) {
   int64_t changed = 0, large = 0;
   for (size_t i = 0; i < before.size(); ++i) {
     changed += before[i] != after[i];
-    large += std::abs(order(before[i]) - order(after[i])) > 1;
+    large += std::fabs(order(before[i]) - order(after[i])) > 1;
   }
   return {double(changed) / double(before.size()),
           double(large) / double(std::max<int64_t>(changed, 1))};
