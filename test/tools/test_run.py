@@ -205,7 +205,7 @@ def test_verification_with_the_plan_alone(plans, tmp_path, verify) -> None:
     assert report["changed"] > 0
 
 
-# ===--- faults --------------------------------------------------------------===
+# ===--- faults -------------------------------------------------------------===
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -245,7 +245,7 @@ def test_bad_messages_are_refused(
     assert "verification" not in errors
 
 
-# ===--- refusals ------------------------------------------------------------===
+# ===--- refusals -----------------------------------------------------------===
 
 
 @pytest.mark.parametrize("arguments", [
@@ -291,7 +291,7 @@ def test_plan_that_is_none(tmp_path) -> None:
     assert "cannot open plan" in errors
 
 
-# ===--- dumps ---------------------------------------------------------------===
+# ===--- dumps --------------------------------------------------------------===
 
 
 def golden_model(tmp_path: Path, case: Path) -> Path:
