@@ -17,7 +17,9 @@ from pathlib import Path
 import pytest
 
 BIN = Path(os.environ.get("DELTA_BIN", "build/bin")).resolve()
-SHARED = Path(os.environ["DELTA_SHARED"]) if "DELTA_SHARED" in os.environ else None
+SHARED = (
+    Path(os.environ["DELTA_SHARED"]) if "DELTA_SHARED" in os.environ else None
+)
 
 needs_tools = pytest.mark.skipif(
     not (BIN / "delta-compile").exists(), reason=f"no delta-compile in {BIN}"

@@ -216,7 +216,8 @@ def test_reshard_entries_swapped(tmp_path: Path) -> None:
 
 def test_reshard_padding_that_has_an_image(tmp_path: Path) -> None:
     """An element without an entry may hold anything but a live element."""
-    case = copy_case(tmp_path, "golden-reshard", "qwen3_moe_tp2_ep4_to_ep2_etp2")
+    case = copy_case(
+        tmp_path, "golden-reshard", "qwen3_moe_tp2_ep4_to_ep2_etp2")
     sources = json.loads((case / "destination" / "sources.json").read_text())
     tags = read_tags(case / "map.tags")
     # A replicated element: one of its copies loses its entry.
