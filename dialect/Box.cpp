@@ -63,8 +63,8 @@ static bool digitsOf(const Box &box, const std::vector<int64_t> &strides,
   for (auto [extent, stride] : box.loops) {
     if (extent == 1)
       continue;
-    size_t i = std::find(strides.begin(), strides.end(), stride) -
-               strides.begin();
+    size_t i =
+        std::find(strides.begin(), strides.end(), stride) - strides.begin();
     // Two loops of one stride would make the digit skip values.
     if (out.high[i] != out.low[i])
       return false;

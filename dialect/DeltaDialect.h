@@ -32,8 +32,8 @@ inline llvm::hash_code hash_value(const Expr &expr) {
 }
 /// Maps are uniqued by their pieces; equality decides.
 inline llvm::hash_code hash_value(const ShardedMap &map) {
-  llvm::hash_code hash = llvm::hash_combine(
-      map.ways.size(), map.sourceSize(), map.destinationSize());
+  llvm::hash_code hash = llvm::hash_combine(map.ways.size(), map.sourceSize(),
+                                            map.destinationSize());
   for (const IndexMap &way : map.ways)
     for (const Piece &piece : way.pieces)
       hash = llvm::hash_combine(hash, piece.source, piece.destination,

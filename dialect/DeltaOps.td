@@ -237,7 +237,7 @@ def Delta_ScopeOp : Delta_RegionOp<"scope"> {
 
     Example:
     ```mlir
-    delta.scope trainer "self_attention." hf "self_attn." {
+    delta.scope trainer "layers.{layer}.attention." hf "h.{layer}.attn." {
       delta.use @attention
     }
     ```
@@ -257,8 +257,8 @@ def Delta_ExpertsOp : Delta_RegionOp<"experts"> {
     Example:
     ```mlir
     delta.experts E {
-      %w = delta.param "linear_fc1.weight{expert}" [I, H] : storage
-      delta.tensor "{expert}.up_proj.weight" = %w as [I, H]
+      %w = delta.param "experts.{expert}.a" [I, H] : storage
+      delta.tensor "experts.{expert}.b" = %w as [I, H]
     }
     ```
 
@@ -293,7 +293,7 @@ def Delta_ParamOp : Delta_Op<"param"> {
 
     Example:
     ```mlir
-    %w = delta.param "conv1d_weight" | "conv1d.weight" [D, 1, 4] : storage
+    %w = delta.param "kernel_weight" | "kernel.weight" [D, 1, 4] : storage
     ```
 
     **Constraints**
@@ -324,7 +324,7 @@ def Delta_CopyOp : Delta_Op<"copy"> {
 
     Example:
     ```mlir
-    delta.copy "output_layer.weight" of %w
+    delta.copy "output.weight" of %w
     ```
 
     **Constraints**
@@ -347,7 +347,7 @@ def Delta_TensorOp : Delta_Op<"tensor"> {
 
     Example:
     ```mlir
-    delta.tensor "mlp.experts.down_proj" = %down as [E, I, H] stacked
+    delta.tensor "experts.down" = %down as [E, I, H] stacked
     ```
 
     **Constraints**

@@ -326,7 +326,6 @@ std::optional<Model> delta::readModel(const std::string &path,
     top.allow({"config", "checkpoint", "trainer", "rollout", "sync", "family"});
     std::filesystem::path folder = std::filesystem::path(path).parent_path();
     readConfig(document, top, folder, model);
-    top.notBuilt("checkpoint", nullptr);
     if (top.has("trainer")) {
       Reader trainer(document, "/trainer");
       trainer.allow(trainerKeys);
@@ -336,13 +335,17 @@ std::optional<Model> delta::readModel(const std::string &path,
       readRollout(document, model);
     if (top.has("sync"))
       readSync(document);
-    if (top.has("family")) {
-      if (!top.at("family").is_string())
-        top.fail("family", "is " + Reader::shown(top.at("family")) +
-                               ", required the path of a family text");
-      model.familyPath =
-          (folder / top.at("family").get<std::string>()).string();
-    }
+    auto pathAt = [&](const std::string &key, const std::string &what) {
+      if (top.isNullOrAbsent(key))
+        return std::string();
+      if (!top.at(key).is_string())
+        top.fail(key, "is " + Reader::shown(top.at(key)) +
+                          ", required the path of " + what);
+      return (folder / top.at(key).get<std::string>()).string();
+    };
+    model.familyPath = pathAt("family", "a family text");
+    model.checkpointPath =
+        pathAt("checkpoint", "a folder with safetensors, a file or an index");
     return model;
   } catch (const ReadError &caught) {
     error = caught.text;

@@ -50,6 +50,8 @@ struct Model {
   std::optional<TrainerOptions> destination;
   int64_t replicas = 1;
   std::string familyPath; ///< resolved; empty: by model type
+  /// Resolved; its key list is what the plan must produce. Empty: none.
+  std::string checkpointPath;
 };
 
 /// Reads model.json and the config it names. On failure returns nothing and

@@ -9,7 +9,6 @@
 #include "passes/Passes.h"
 #include "passes/Shapes.h"
 
-#include "mlir/IR/Builders.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace delta {
@@ -94,8 +93,8 @@ private:
                  << map.destinationSize();
         ShardedMap composed;
         for (size_t way = 0; way < map.ways.size(); ++way) {
-          auto result = map.ways[way].then(
-              next.ways[next.ways.size() > 1 ? way : 0]);
+          auto result =
+              map.ways[way].then(next.ways[next.ways.size() > 1 ? way : 0]);
           if (!result)
             return apply.emitOpError("way ")
                    << way << " needs more than 65536 pieces";

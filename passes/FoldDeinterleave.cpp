@@ -9,7 +9,6 @@
 #include "passes/Passes.h"
 #include "passes/Shapes.h"
 
-#include "mlir/IR/Builders.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace delta {

@@ -15,8 +15,6 @@
 #include "dialect/DeltaDialect.h"
 #include "passes/Passes.h"
 
-#include "mlir/IR/Builders.h"
-
 namespace delta {
 #define GEN_PASS_DEF_FOLDINSTANCESPASS
 #include "passes/Passes.h.inc"

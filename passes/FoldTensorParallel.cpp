@@ -9,8 +9,6 @@
 #include "passes/Passes.h"
 #include "passes/Shapes.h"
 
-#include "mlir/IR/Builders.h"
-
 namespace delta {
 #define GEN_PASS_DEF_FOLDTENSORPARALLELPASS
 #include "passes/Passes.h.inc"
@@ -29,8 +27,8 @@ static IndexMap shardMap(const std::vector<int64_t> &shape,
   int64_t base = 0, from = 0;
   for (int64_t section : sections) {
     int64_t rows = section / ways;
-    map.unite(IndexMap::rows(local, dim, from, rows, base + way * rows,
-                             shape[dim]));
+    map.unite(
+        IndexMap::rows(local, dim, from, rows, base + way * rows, shape[dim]));
     base += section;
     from += rows;
   }
@@ -41,8 +39,8 @@ static LogicalResult fold(UnshardOp op, OpBuilder &builder) {
   auto param = op.getShards().getDefiningOp<ParamOp>();
   FailureOr<std::vector<int64_t>> shape = literals(param, param.getShape());
   FailureOr<std::vector<int64_t>> sections = literals(op, op.getSections());
-  FailureOr<int64_t> ways = op.getWays() ? literal(op, *op.getWays())
-                                         : FailureOr<int64_t>(failure());
+  FailureOr<int64_t> ways =
+      op.getWays() ? literal(op, *op.getWays()) : FailureOr<int64_t>(failure());
   if (!op.getWays())
     return op.emitOpError("has no number of ways; bind the module first");
   if (failed(shape) || failed(sections) || failed(ways))

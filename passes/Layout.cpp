@@ -62,16 +62,16 @@ static std::optional<Chunks> fromCounts(int64_t numLayers,
     chunks.emplace_back(layout.vpp, count / layout.vpp);
   }
   if (int64_t(chunks.size()) != layout.pp)
-    return fail(error, "pp_layout has " + std::to_string(chunks.size()) +
-                           " stages, required pp = " +
-                           std::to_string(layout.pp));
+    return fail(error,
+                "pp_layout has " + std::to_string(chunks.size()) +
+                    " stages, required pp = " + std::to_string(layout.pp));
   int64_t sum = 0;
   for (size_t stage = 0; stage < chunks.size(); ++stage) {
     if (int64_t(chunks[stage].size()) != layout.vpp)
-      return fail(error, "pp_layout: stage " + std::to_string(stage) + " has " +
-                             std::to_string(chunks[stage].size()) +
-                             " chunks, required vpp = " +
-                             std::to_string(layout.vpp));
+      return fail(error,
+                  "pp_layout: stage " + std::to_string(stage) + " has " +
+                      std::to_string(chunks[stage].size()) +
+                      " chunks, required vpp = " + std::to_string(layout.vpp));
     for (int64_t count : chunks[stage])
       sum += count;
   }
@@ -86,8 +86,8 @@ std::optional<Chunks>
 delta::layersOfChunks(int64_t numLayers, const PipelineLayout &layout,
                       const std::optional<std::string> &modelPattern,
                       std::string &error) {
-  bool given = layout.pattern || !layout.chunks.empty() ||
-               !layout.stages.empty();
+  bool given =
+      layout.pattern || !layout.chunks.empty() || !layout.stages.empty();
   if (given && (layout.accountForEmbedding || layout.accountForLoss))
     return fail(error, "pp_layout cannot be combined with "
                        "account_for_embedding or account_for_loss");
@@ -107,13 +107,11 @@ delta::layersOfChunks(int64_t numLayers, const PipelineLayout &layout,
   int64_t total =
       numLayers + layout.accountForEmbedding + layout.accountForLoss;
   if (total % count != 0)
-    return fail(error, "num_layers " + std::to_string(total) +
-                           (total != numLayers
-                                ? " (with embedding or loss)"
-                                : "") +
-                           " is not divisible by pp x vpp " +
-                           std::to_string(count) +
-                           "; pp_layout gives an uneven split");
+    return fail(error,
+                "num_layers " + std::to_string(total) +
+                    (total != numLayers ? " (with embedding or loss)" : "") +
+                    " is not divisible by pp x vpp " + std::to_string(count) +
+                    "; pp_layout gives an uneven split");
   Chunks chunks(layout.pp, std::vector<int64_t>(layout.vpp, total / count));
   chunks.front().front() -= layout.accountForEmbedding;
   chunks.back().back() -= layout.accountForLoss;

@@ -8,6 +8,8 @@
 #ifndef DELTA_PASSES_PASSES_H
 #define DELTA_PASSES_PASSES_H
 
+// Every pass builds ops.
+#include "mlir/IR/Builders.h"
 #include "mlir/Pass/Pass.h"
 
 #include <string>

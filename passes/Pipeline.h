@@ -11,8 +11,7 @@
 namespace delta {
 
 /// Binds the family; its result is the reference program's source.
-inline constexpr const char *bindPipeline =
-    "builtin.module(delta-instantiate)";
+inline constexpr const char *bindPipeline = "builtin.module(delta-instantiate)";
 
 /// Everything from bound sides to proved routes, in the order in which it
 /// runs.

@@ -17,8 +17,6 @@
 #include "passes/Classes.h"
 #include "passes/Passes.h"
 
-#include "mlir/IR/Builders.h"
-
 namespace delta {
 #define GEN_PASS_DEF_PLANROUTESPASS
 #include "passes/Passes.h.inc"

@@ -236,8 +236,7 @@ private:
                                         : plan.destination.classes.size();
     for (int64_t number : numbers)
       if (number < 0 || size_t(number) >= count)
-        return route.emitOpError("goes to class ")
-               << number << " of " << count;
+        return route.emitOpError("goes to class ") << number << " of " << count;
     for (size_t i = 0; i < numbers.size(); ++i)
       box.images.push_back(place(
           numbers[i], route.getWayBegin()[i], route.getWayEnd()[i],

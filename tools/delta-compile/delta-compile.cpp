@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "FamilyLoader.h"
+#include "KeyList.h"
 #include "Lower.h"
 #include "Proof.h"
 #include "TableMap.h"
@@ -76,8 +77,9 @@ cl::opt<std::string> family("family", cl::value_desc("file.mlir"),
                             cl::desc("Family text to use"), cl::cat(category));
 cl::opt<std::string> keyList(
     "keys", cl::value_desc("file.json"),
-    cl::desc("Key list of a checkpoint, {name: {\"shape\", \"dtype\"}}: "
-             "chooses among a family's alternatives, checks nothing"),
+    cl::desc("Key list instead of the model's checkpoint, {name: {\"shape\", "
+             "\"dtype\"}}: chooses among a family's alternatives and checks "
+             "nothing"),
     cl::cat(category));
 cl::opt<CrossCheck> crossCheckMode(
     "cross-check", cl::desc("Compare the maps with the interpreter"),
@@ -237,17 +239,25 @@ static int compile(const Model &model) {
   context.getDiagEngine().registerHandler(printDiagnostic);
 
   std::string keys;
+  std::optional<Checkpoint> checkpoint;
   if (!keyList.empty()) {
     if (MaybeError error = readFile(keyList, keys))
       return fail("error: " + *error);
     nlohmann::json json = nlohmann::json::parse(keys, nullptr, false);
     if (!json.is_object())
       return fail(keyList + ": error: is not a JSON object");
+  } else if (!model.checkpointPath.empty()) {
+    std::string error;
+    checkpoint = openCheckpoint(model.checkpointPath, error);
+    if (!checkpoint || !keyListOf(*checkpoint, keys, error))
+      return fail(error);
   }
   std::string familyPath = family.empty() ? model.familyPath : family;
   OwningOpRef<ModuleOp> module =
       loadFamily(context, model, familyPath, installation.modelFolder, keys);
   if (!module || failed(runPipeline(*module, bindPipeline)))
+    return 1;
+  if (checkpoint && !matchesKeyList(*module, *checkpoint))
     return 1;
   (*module)->removeAttr("delta.keys");
   if (emit == Emit::Import)

@@ -70,8 +70,8 @@ TEST(Boxes, PartitionAgreesWithCounting) {
     for (auto [element, count] : counts)
       expected = expected && count == 1 && element >= 0 && element < size;
     bool answer = partition(boxes, size).empty();
-    ASSERT_EQ(answer, expected) << "round " << round << ": "
-                                << partition(boxes, size);
+    ASSERT_EQ(answer, expected)
+        << "round " << round << ": " << partition(boxes, size);
     ++(answer ? held : refused);
   }
   EXPECT_GT(held, 5000);
@@ -88,8 +88,7 @@ TEST(Boxes, StridesThatDoNotNestInOneAnotherAreDecided) {
 TEST(Boxes, SayWhoMeets) {
   EXPECT_EQ(partition({{0, {{4, 1}}, "a"}, {3, {{3, 1}}, "b"}}, 7),
             "a and b share an element");
-  EXPECT_EQ(partition({{0, {{4, 1}}, "a"}}, 7),
-            "4 of 7 elements are covered");
+  EXPECT_EQ(partition({{0, {{4, 1}}, "a"}}, 7), "4 of 7 elements are covered");
   EXPECT_EQ(partition({{5, {{4, 1}}, "a"}}, 7), "a reaches element 8 of 7");
   EXPECT_EQ(partition({{0, {{4, 1}, {4, 1}}, "a"}}, 16),
             "a has strides that count elements twice");
@@ -108,11 +107,12 @@ TEST(Tracks, FollowOnlyTheirWhole) {
   EXPECT_TRUE(follows({7, 5, {{3, 6, 1}, {5, 1, 4}}}, whole));
   EXPECT_TRUE(follows({8, 9, {}}, whole));
   EXPECT_TRUE(follows({1, 4, {{2, 12, 2}, {2, 2, 8}}}, whole));
-  EXPECT_FALSE(follows({8, 10, {}}, whole));                  // another y
-  EXPECT_FALSE(follows({7, 5, {{4, 6, 1}}}, whole));          // beyond a digit
-  EXPECT_FALSE(follows({0, 0, {{8, 3, 12}}}, whole));         // carries
-  EXPECT_FALSE(follows({24, 4, {}}, whole));                  // outside
-  EXPECT_FALSE(follows({0, 0, {{3, 6, 1}, {3, 6, 1}}}, whole)); // together too far
+  EXPECT_FALSE(follows({8, 10, {}}, whole));          // another y
+  EXPECT_FALSE(follows({7, 5, {{4, 6, 1}}}, whole));  // beyond a digit
+  EXPECT_FALSE(follows({0, 0, {{8, 3, 12}}}, whole)); // carries
+  EXPECT_FALSE(follows({24, 4, {}}, whole));          // outside
+  EXPECT_FALSE(
+      follows({0, 0, {{3, 6, 1}, {3, 6, 1}}}, whole)); // together too far
 }
 
 } // namespace

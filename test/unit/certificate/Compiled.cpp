@@ -69,8 +69,7 @@ const std::vector<std::string> delta::test::modelTexts = {
 Compiled::Compiled(const std::string &modelText) {
   TemporaryFolder folder;
   std::string path, error;
-  if (folder.create() ||
-      writeFile(path = folder.path("model.json"), modelText))
+  if (folder.create() || writeFile(path = folder.path("model.json"), modelText))
     throw std::runtime_error("no temporary folder");
   std::optional<Model> model = readModel(path, error);
   if (!model)
@@ -125,9 +124,8 @@ std::string delta::test::checkerError(const std::string &certificate,
   return delta::certificate::check(certificate, storage.tables()).error;
 }
 
-std::string
-delta::test::interpreterError(const reference::Program &program,
-                              const LoweredPlan &plan) {
+std::string delta::test::interpreterError(const reference::Program &program,
+                                          const LoweredPlan &plan) {
   TableStorage storage(plan);
   std::string error;
   auto map = mapOfTables(storage.tables(), error);

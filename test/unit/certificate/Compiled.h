@@ -12,6 +12,7 @@
 #include "dialect/DeltaDialect.h"
 #include "tools/reference/Program.h"
 
+#include "mlir/IR/Builders.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/OwningOpRef.h"
 

@@ -19,8 +19,6 @@
 
 #include "codegen/Emit.h"
 
-#include "mlir/IR/Builders.h"
-
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -80,8 +78,7 @@ changedMaps(const ShardedMap &map) {
   // Two shards change owners.
   for (size_t w = 0; w + 1 < map.ways.size(); ++w)
     if (!(map.ways[w] == map.ways[w + 1]))
-      add("owner",
-          [&](ShardedMap &m) { std::swap(m.ways[w], m.ways[w + 1]); });
+      add("owner", [&](ShardedMap &m) { std::swap(m.ways[w], m.ways[w + 1]); });
   return out;
 }
 
@@ -92,8 +89,7 @@ void addMapFaults(Operation *op, StringRef name, ArrayAttr maps,
       SmallVector<Attribute> list(maps.getValue());
       list[i] = MapAttr::get(op->getContext(), map);
       auto attr = ArrayAttr::get(op->getContext(), list);
-      faults.push_back(
-          {field, [op, name, attr] { op->setAttr(name, attr); }});
+      faults.push_back({field, [op, name, attr] { op->setAttr(name, attr); }});
     }
 }
 
@@ -133,10 +129,10 @@ std::vector<Fault> faultsOf(ModuleOp module, const std::string &pass) {
       for (int64_t by : {-1, 1}) {
         int64_t value = op->getAttrOfType<IntegerAttr>(number).getInt() + by;
         if (value >= 0)
-          faults.push_back(
-              {"owner", [op, number, value, builder]() mutable {
-                 op->setAttr(number, builder.getI64IntegerAttr(value));
-               }});
+          faults.push_back({"owner", [op, number, value, builder]() mutable {
+                              op->setAttr(number,
+                                          builder.getI64IntegerAttr(value));
+                            }});
       }
     for (StringRef list : {"classes", "way_begin", "way_end"}) {
       auto attr = op->getAttrOfType<DenseI64ArrayAttr>(list);
@@ -156,8 +152,7 @@ std::vector<Fault> faultsOf(ModuleOp module, const std::string &pass) {
 
 /// Who stopped the faults of a pass and a field.
 struct Tally {
-  int planted = 0, same = 0, byLaterPass = 0, byChecker = 0,
-      byInterpreter = 0;
+  int planted = 0, same = 0, byLaterPass = 0, byChecker = 0, byInterpreter = 0;
 };
 
 /// All that a plan and its certificate say.

@@ -51,8 +51,9 @@ void eachNumber(json &node, const std::function<void(json &)> &visit) {
 
 /// Calls `visit` with every number of a plan, as a setter of its sum with some
 /// change.
-void eachNumber(LoweredPlan &plan,
-                const std::function<void(std::function<void(int64_t)>)> &visit) {
+void eachNumber(
+    LoweredPlan &plan,
+    const std::function<void(std::function<void(int64_t)>)> &visit) {
   auto number = [&](auto &field) {
     visit([&field](int64_t by) { field += by; });
   };
@@ -78,9 +79,9 @@ void eachNumber(LoweredPlan &plan,
     }
     for (LoweredClass &lowered : side->classes) {
       delta_class_t &c = lowered.row;
-      for (uint32_t *field : {&c.dtype, &c.rank, &c.layer_kind, &c.stage,
-                              &c.chunk, &c.num_experts, &c.axis, &c.ways,
-                              &c.copy_of, &c.reserved})
+      for (uint32_t *field :
+           {&c.dtype, &c.rank, &c.layer_kind, &c.stage, &c.chunk,
+            &c.num_experts, &c.axis, &c.ways, &c.copy_of, &c.reserved})
         number(*field);
       for (int64_t &size : c.shape)
         number(size);
