@@ -620,7 +620,8 @@ def Delta_RouteOp : Delta_Op<"route"> {
     `source` and `way` name the shards; `hf` is the place in the checkpoint's
     layout; `images` are places in destination classes. Each place is a map of
     one piece from the shard.  `classes`, `way_begin`, `way_end` belong to the
-    images one by one.
+    images one by one. `op` leads to the checkpoint's values; another trainer
+    holds those of the source.
   }];
   let arguments = (ins I64Attr:$source, I64Attr:$way, I64Attr:$hf_class,
                        Delta_MapAttr:$hf, DenseI64ArrayAttr:$classes,

@@ -160,6 +160,10 @@ private:
   /// The destination is another geometry: cut the piece by its shards.
   LogicalResult throughTensor(const Route &route, TensorOp counterpart) {
     ApplyOp apply = applyOf(counterpart);
+    if (apply.getOpAttr() != route.op)
+      return counterpart.emitOpError("tensor \"")
+             << counterpart.getName()
+             << "\" has another value op on the way than in the source";
     int64_t covered = 0;
     for (auto [value, attr] :
          llvm::zip(apply.getValues(), apply.getMaps().getAsRange<MapAttr>())) {

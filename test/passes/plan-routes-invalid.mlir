@@ -71,3 +71,17 @@ delta.side @destination mesh {} layers 1 experts 0 stages [[1]] {
   // expected-error @below {{'delta.tensor' op destination receives 3 of 4 elements of class 0 way 0}}
   delta.tensor "t" = %a as [4]
 }
+
+// -----
+
+delta.side @source mesh {} layers 1 experts 0 stages [[1]] {
+  %w = delta.param "w" [4] : bf16 on first
+  %a = delta.apply %w by [#delta.map<ways 1, 4 -> 4, {0 -> 0, 4 x (1, 1)}>] op "add_one"
+  delta.tensor "t" = %a as [4]
+}
+delta.side @destination mesh {} layers 1 experts 0 stages [[1]] {
+  %w = delta.param "w" [4] : bf16 on first
+  %a = delta.apply %w by [#delta.map<ways 1, 4 -> 4, {0 -> 0, 4 x (1, 1)}>]
+  // expected-error @below {{'delta.tensor' op tensor "t" has another value op on the way than in the source}}
+  delta.tensor "t" = %a as [4]
+}

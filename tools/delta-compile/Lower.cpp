@@ -222,15 +222,17 @@ private:
           i < loops.size() ? loops[i].source : i < row.num_loops;
     }
     delta_value_op_t op = route.getOp() ? DELTA_VALUE_ADD_ONE : DELTA_VALUE_ID;
+    // Two trainers hold the same form: the way back undoes the value op.
+    delta_value_op_t imageOp = plan.destinationIsHf ? op : DELTA_VALUE_ID;
     auto place = [&](int64_t number, int64_t begin, int64_t end,
-                     const Piece &piece) {
+                     const Piece &piece, delta_value_op_t op) {
       delta_image_t out = image(number, begin, end, piece, op);
       if (needsRun)
         out.stride[loops.size()] = 1;
       return out;
     };
     int64_t hfClass = neutralNumber[route.getHfClass()];
-    box.hfImage = place(hfClass, 0, 1, hf);
+    box.hfImage = place(hfClass, 0, 1, hf, op);
     ArrayRef<int64_t> numbers = route.getClasses();
     size_t count = plan.destinationIsHf ? plan.hf.classes.size()
                                         : plan.destination.classes.size();
@@ -240,7 +242,8 @@ private:
     for (size_t i = 0; i < numbers.size(); ++i)
       box.images.push_back(place(
           numbers[i], route.getWayBegin()[i], route.getWayEnd()[i],
-          cast<MapAttr>(route.getImages()[i]).getValue().ways[0].pieces[0]));
+          cast<MapAttr>(route.getImages()[i]).getValue().ways[0].pieces[0],
+          imageOp));
     setTiles(row);
     box.formula = formula(row, hf, hfClass);
     plan.boxes.push_back(box);
