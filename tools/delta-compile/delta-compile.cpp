@@ -26,7 +26,9 @@
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Support/xxhash.h"
 
+#include <new>
 #include <set>
+#include <stdexcept>
 
 using namespace delta;
 using namespace mlir;
@@ -131,7 +133,12 @@ static int fail(const std::string &text) {
 static int write(const std::string &text) {
   if (output.empty() || output == "-") {
     llvm::outs() << text;
-    return 0;
+    llvm::outs().flush();
+    if (!llvm::outs().has_error())
+      return 0;
+    std::string reason = llvm::outs().error().message();
+    llvm::outs().clear_error();
+    return fail("error: cannot write to the terminal: " + reason);
   }
   if (MaybeError error = writeFile(output, text))
     return fail("error: " + *error);
@@ -215,8 +222,15 @@ static int runCrossCheck(const LoweredPlan &plan,
   std::unique_ptr<reference::MapSource> map =
       mapOfTables(storage.tables(), error);
   std::optional<reference::Report> report;
-  if (map)
-    report = reference::crossCheck(program, *map, error);
+  // Eight bytes an element of every rank may be more than there is.
+  try {
+    if (map)
+      report = reference::crossCheck(program, *map, error);
+  } catch (const std::bad_alloc &) {
+    error = "not enough memory to move every element of this model";
+  } catch (const std::length_error &) {
+    error = "not enough memory to move every element of this model";
+  }
   if (!report)
     return fail(input + ": error: cross-check: " + error);
   if (report->mismatches != 0)
@@ -303,7 +317,7 @@ static int compile(const Model &model) {
   if (emit == Emit::Host)
     return write(source);
   if (MaybeError error = compileHost(source, output, installation))
-    return fail(*error);
+    return fail("error: " + *error);
   return 0;
 }
 
