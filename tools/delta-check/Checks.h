@@ -43,6 +43,12 @@ bool checkManifest(const std::string &manifest, const std::string &config,
                    const std::string &geometry, const std::string &family,
                    CheckReport &report, std::string &error);
 
+/// A certificate against the plan it is for, and both against model.json and
+/// its checkpoint's key list. `summary` says in one line what was checked.
+bool checkCertificate(const std::string &certificate, const std::string &plan,
+                      const std::string &model, std::string &summary,
+                      std::string &error);
+
 } // namespace delta::check
 
 #endif // DELTA_TOOLS_CHECK_CHECKS_H

@@ -28,6 +28,7 @@ namespace {
 struct Options {
   std::vector<std::string> golden, reshard;
   std::string manifest, config, geometry, family, json;
+  std::string certificate, plan, model;
 };
 
 /// A folder of cases stands for its cases; any other folder for itself.
@@ -102,6 +103,17 @@ void finish(const std::string &name, const CheckReport &report,
 int run(const Options &options) {
   CheckReport total;
   bool good = true;
+  if (!options.certificate.empty()) {
+    std::string summary, error;
+    if (!checkCertificate(options.certificate, options.plan, options.model,
+                          summary, error)) {
+      std::fprintf(stderr, "delta-check: %s: %s\n", options.certificate.c_str(),
+                   error.c_str());
+      return 1;
+    }
+    std::printf("%s: holds: %s\n", options.certificate.c_str(),
+                summary.c_str());
+  }
   const auto check = [&](const std::string &name, const auto &function) {
     CheckReport report;
     std::string error;
@@ -145,10 +157,18 @@ int run(const Options &options) {
 
 /// Parses the command line and runs; the exit code.
 static int runTool(int argc, char **argv) {
-  CLI::App app("Compares a freshly compiled plan, element by element, with "
-               "data that was made elsewhere");
+  CLI::App app("Checks a certificate against its plan, or compares a freshly "
+               "compiled plan, element by element, with data that was made "
+               "elsewhere");
   app.name("delta-check");
   Options options;
+  CLI::Option *certificate =
+      app.add_option("CERT", options.certificate,
+                     "a certificate (delta-compile --emit=proof)");
+  CLI::Option *plan =
+      app.add_option("--plan", options.plan, "the plan of the certificate");
+  CLI::Option *model =
+      app.add_option("--model", options.model, "the model.json of the plan");
   CLI::Option *golden = app.add_option(
       "--golden", options.golden,
       "trainer to checkpoint maps of a real converter: cases, or a folder of "
@@ -167,13 +187,20 @@ static int runTool(int argc, char **argv) {
   app.add_option("--family", options.family,
                  "mapping description to use instead of the one for the model");
   app.add_option("--json", options.json, "write the counts to this file");
+  certificate->needs(plan);
+  certificate->needs(model);
+  plan->needs(certificate);
+  model->needs(certificate);
   manifest->needs(config);
   config->needs(manifest);
   geometry->needs(manifest);
   try {
     app.parse(argc, argv);
-    if (golden->count() + reshard->count() + manifest->count() == 0)
-      throw CLI::RequiredError("--golden, --golden-reshard or --manifest");
+    if (certificate->count() + golden->count() + reshard->count() +
+            manifest->count() ==
+        0)
+      throw CLI::RequiredError(
+          "CERT, --golden, --golden-reshard or --manifest");
   } catch (const CLI::CallForHelp &help) {
     return app.exit(help);
   } catch (const CLI::ParseError &error) {
