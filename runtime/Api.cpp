@@ -187,6 +187,40 @@ static delta_status_t senderFingerprints(delta_sender_t *sender,
   });
 }
 
+static delta_status_t senderSetCapacity(delta_sender_t *sender,
+                                        uint64_t elements,
+                                        delta_error_t error) {
+  return guarded(error, [&] {
+    return sender ? sender->impl->setCapacity(elements)
+                  : missing("sender_set_capacity");
+  });
+}
+
+static uint32_t senderRounds(const delta_sender_t *sender) {
+  return sender ? sender->impl->getNumRounds() : 0;
+}
+
+static delta_status_t senderRebind(delta_sender_t *sender,
+                                   const delta_param_t *params,
+                                   uint32_t numParams, delta_error_t error) {
+  return guarded(error, [&] {
+    return sender && (params || !numParams)
+               ? sender->impl->rebind(params, numParams)
+               : missing("sender_rebind");
+  });
+}
+
+static delta_status_t senderCheckBound(const delta_sender_t *sender,
+                                       const delta_param_t *params,
+                                       uint32_t numParams,
+                                       delta_error_t error) {
+  return guarded(error, [&] {
+    return sender && (params || !numParams)
+               ? sender->impl->checkBound(params, numParams)
+               : missing("sender_check_bound");
+  });
+}
+
 //===----------------------------------------------------------------------===//
 // Receiver
 //===----------------------------------------------------------------------===//
@@ -210,6 +244,27 @@ static delta_status_t receiverCreate(uint32_t rank, const delta_param_t *params,
 }
 
 static void receiverDestroy(delta_receiver_t *receiver) { delete receiver; }
+
+static delta_status_t receiverRebind(delta_receiver_t *receiver,
+                                     const delta_param_t *params,
+                                     uint32_t numParams, delta_error_t error) {
+  return guarded(error, [&] {
+    return receiver && (params || !numParams)
+               ? receiver->impl->rebind(params, numParams)
+               : missing("receiver_rebind");
+  });
+}
+
+static delta_status_t receiverCheckBound(const delta_receiver_t *receiver,
+                                         const delta_param_t *params,
+                                         uint32_t numParams,
+                                         delta_error_t error) {
+  return guarded(error, [&] {
+    return receiver && (params || !numParams)
+               ? receiver->impl->checkBound(params, numParams)
+               : missing("receiver_check_bound");
+  });
+}
 
 static delta_status_t receiverStage(delta_receiver_t *receiver,
                                     delta_bytes_t message,
@@ -333,6 +388,12 @@ static delta_plan_api_t makeApi() {
   api.inproc_create = inprocCreate;
   api.inproc_destroy = inprocDestroy;
   api.inproc_transport = inprocTransport;
+  api.sender_set_capacity = senderSetCapacity;
+  api.sender_rounds = senderRounds;
+  api.sender_rebind = senderRebind;
+  api.receiver_rebind = receiverRebind;
+  api.sender_check_bound = senderCheckBound;
+  api.receiver_check_bound = receiverCheckBound;
   return api;
 }
 

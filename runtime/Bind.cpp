@@ -168,3 +168,25 @@ Status delta::runtime::bindParams(const Side &side, uint32_t rank,
                                   std::vector<void *> &outData) {
   return Binder(side, rank, required, outData).bind(bound, numBound);
 }
+
+void BoundAddresses::take(const delta_param_t *params, uint32_t numParams) {
+  addresses.clear();
+  for (uint32_t i = 0; i < numParams; ++i)
+    addresses.push_back(params[i].data);
+}
+
+Status BoundAddresses::check(uint32_t rank, const delta_param_t *params,
+                             uint32_t numParams) const {
+  if (numParams != addresses.size())
+    return Status::error(DELTA_BIND_MISMATCH,
+                         "rank %u: check: %u parameters, %zu are bound", rank,
+                         numParams, addresses.size());
+  for (uint32_t i = 0; i < numParams; ++i)
+    if (params[i].data != addresses[i])
+      return Status::error(DELTA_BIND_MISMATCH,
+                           "rank %u: \"%s\" (chunk %u): check: moved since it "
+                           "was bound",
+                           rank, params[i].name ? params[i].name : "",
+                           params[i].chunk);
+  return {};
+}

@@ -29,6 +29,19 @@ Status bindParams(const Side &side, uint32_t rank,
                   const delta_param_t *bound, uint32_t numBound,
                   std::vector<void *> &outData);
 
+/// The addresses that a caller bound, in its order: whether it still has the
+/// same costs one comparison a parameter, so it can be asked before each sync.
+class BoundAddresses {
+public:
+  void take(const delta_param_t *params, uint32_t numParams);
+  /// Fails with DELTA_BIND_MISMATCH and the first parameter that moved.
+  Status check(uint32_t rank, const delta_param_t *params,
+               uint32_t numParams) const;
+
+private:
+  std::vector<const void *> addresses;
+};
+
 } // namespace delta::runtime
 
 #endif // DELTA_RUNTIME_BIND_H

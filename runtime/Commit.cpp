@@ -19,7 +19,7 @@ static constexpr int64_t WriteGrain = 16;
 /// one pass over the tiles, no two of which write the same element.
 Status Receiver::commit() {
   Status status = requireAll("commit");
-  if (status.failed() || numStaged == 0)
+  if (status.failed() || held.empty())
     return status;
   if (staged.isSeed())
     landing.zeroPadding();

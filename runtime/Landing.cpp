@@ -28,10 +28,6 @@ Status Landing::create(const delta_tables_t &tables,
                          side.getNumRanks());
   out.rank = rank;
   out.params = side.params(rank);
-  Status status =
-      bindParams(side, rank, out.params, params, numParams, out.data);
-  if (status.failed())
-    return status;
   for (const Param &param : out.params) {
     out.names.push_back(side.name(param));
     delta_dtype_t dtype = side.getClass(param.classIndex).dtype;
@@ -45,6 +41,22 @@ Status Landing::create(const delta_tables_t &tables,
     out.addSource(expander, expander.expand(source), kernels);
   if (!side.isNeutral())
     out.listPadded(tables);
+  return out.rebind(tables, params, numParams);
+}
+
+Status Landing::rebind(const delta_tables_t &tables, const delta_param_t *bound,
+                       uint32_t numBound) {
+  std::vector<void *> found;
+  Side side(tables, DELTA_DESTINATION);
+  Status status = bindParams(side, rank, params, bound, numBound, found);
+  if (status.failed())
+    return status;
+  data = std::move(found);
+  for (LandingImage &image : images) {
+    const delta_class_t &type = side.getClass(params[image.param].classIndex);
+    image.data = static_cast<uint8_t *>(data[image.param]) +
+                 image.expertOffset * elementSize(type.dtype);
+  }
   return {};
 }
 
@@ -87,10 +99,8 @@ void Landing::addRow(Expander &expander, const Row &row,
                        images.size(),
                        images.size()};
   for (const ImagePlace &place : expander.imagesOn(row, rank, params)) {
-    uint8_t *begin = static_cast<uint8_t *>(data[place.param]) +
-                     place.expertOffset * rowKernels->element_size;
-    images.push_back(
-        {tables.images + place.image, place.param, place.expertOffset, begin});
+    images.push_back({tables.images + place.image, place.param,
+                      place.expertOffset, /*data=*/nullptr});
     numCovered[place.param] += numElements;
   }
   landed.endImage = images.size();
@@ -111,7 +121,7 @@ void Landing::listPadded(const delta_tables_t &tables) {
         tables.destination.classes[params[i].classIndex];
     int64_t count = numElements(type);
     if (isReached[params[i].classIndex] && numCovered[i] < count)
-      padded.emplace_back(data[i], uint64_t(count) * elementSize(type.dtype));
+      padded.emplace_back(i, uint64_t(count) * elementSize(type.dtype));
   }
 }
 
@@ -135,6 +145,6 @@ const LandingSection *Landing::findSection(const LandingSource &source,
 std::string Landing::paramName(uint32_t param) const { return names[param]; }
 
 void Landing::zeroPadding() const {
-  for (auto [begin, numBytes] : padded)
-    memset(begin, 0, numBytes);
+  for (auto [param, numBytes] : padded)
+    memset(data[param], 0, numBytes);
 }

@@ -57,6 +57,11 @@ public:
                        const delta_param_t *params, uint32_t numParams,
                        Landing &out);
 
+  /// Takes the data of the same parameters from elsewhere, after the checks of
+  /// a bind; leaves everything as it was when one fails.
+  Status rebind(const delta_tables_t &tables, const delta_param_t *params,
+                uint32_t numParams);
+
   uint32_t getRank() const { return rank; }
   const std::vector<LandingSource> &getSources() const { return sources; }
   /// Position of a source rank, DELTA_NONE if it sends nothing here.
@@ -90,7 +95,7 @@ private:
   std::vector<LandingImage> images;
   std::vector<int64_t> numCovered; ///< elements with a source, by parameter
   /// Parameters to be zeroed, with their sizes in bytes.
-  std::vector<std::pair<void *, uint64_t>> padded;
+  std::vector<std::pair<uint32_t, uint64_t>> padded;
 };
 
 } // namespace delta::runtime

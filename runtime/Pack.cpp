@@ -7,13 +7,11 @@
 
 #include "runtime/Pack.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 
 using namespace delta::runtime;
-
-/// Present tiles that a thread copies at a time.
-static constexpr int64_t CopyGrain = 16;
 
 Packer::Packer(const Shard &shard, Pool &pool)
     : shard(shard), pool(pool), sections(shard.getExpansion().sets.size()) {
@@ -33,16 +31,93 @@ Packer::Packer(const Shard &shard, Pool &pool)
     destinations.push_back(rank);
     setsOf.push_back(std::move(sets));
   }
+  headers.resize(destinations.size() * HeaderBytes);
+  checksums.reserve(sections.size());
+  parts.reserve(sections.size() + 1);
 }
 
-/// Lists the present tiles of a set and sums up the parts of its section.
-void Packer::placeSection(const Diff &diff, Section &section, uint64_t begin) {
+/// The most that a round of `elements` can take: every section with its bitmap
+/// and padding, a code for each present tile, and each element as the largest
+/// there is, with its offset.
+void Packer::setCapacity(uint64_t elements) {
+  capacity = elements;
+  packed.release();
+  tiles = {};
+  rounds = {};
+  if (!elements)
+    return;
+  uint64_t numTiles = uint64_t(shard.getNumTiles());
+  uint64_t present = std::min(elements, numTiles);
+  uint64_t perSection = SectionHeaderBytes + 5 * device::PartAlignment;
+  packed.grow(sections.size() * perSection + numTiles / 8 + present * 2 +
+              elements * (2 + shard.getLargestElement()));
+  tiles.reserve(present);
+  rounds.reserve(2 * shard.getNumElements() / elements + 2);
+}
+
+uint64_t Packer::countSent(const Diff &diff, uint32_t round) const {
+  uint64_t total = 0;
+  auto [begin, end] = getRange(round);
+  shard.forEachTile(begin, end, [&](const TileRef &tile) {
+    total += Diff::numSent(diff[tile.tile], tile.numElements());
+  });
+  return total;
+}
+
+std::pair<int64_t, int64_t> Packer::getRange(uint32_t round) const {
+  return {round ? rounds[round - 1].endTile : 0, rounds[round].endTile};
+}
+
+/// There is a last round even when nothing changed.
+void Packer::cutRounds(const Diff &diff) {
+  rounds.clear();
+  uint64_t sum = 0;
+  if (capacity && diff.getNumChanged())
+    shard.forEachTile(0, shard.getNumTiles(), [&](const TileRef &tile) {
+      uint64_t sent = Diff::numSent(diff[tile.tile], tile.numElements());
+      if (sum + sent > capacity) {
+        rounds.push_back({tile.tile, sum});
+        sum = 0;
+      }
+      sum += sent;
+    });
+  rounds.push_back({shard.getNumTiles(), sum});
+}
+
+/// Adds the messages of the placed round to the sums.
+void Packer::sumMessages() {
+  numTiles += tiles.size();
+  for (const PackedTile &tile : tiles)
+    numDense += tile.dense;
+  for (const std::vector<uint32_t> &sets : setsOf) {
+    messageBytes += HeaderBytes;
+    for (uint32_t set : sets)
+      messageBytes += sections[set].numBytes;
+  }
+}
+
+void Packer::plan(const Diff &diff) {
+  cutRounds(diff);
+  messageBytes = numTiles = numDense = 0;
+  // Backwards, so that the first round is the one that stays placed.
+  for (uint32_t round = getNumRounds(); round-- > 0;) {
+    placeTiles(diff, round);
+    sumMessages();
+  }
+}
+
+/// Lists the tiles of a set that are present in a round and sums up the parts
+/// of their section.
+void Packer::placeSection(const Diff &diff, Section &section, uint32_t round,
+                          uint64_t begin) {
+  auto [roundBegin, roundEnd] = getRange(round);
   section.begin = begin;
   section.firstPacked = tiles.size();
   section.shape = {};
   section.shape.numTiles = uint64_t(section.endTile - section.firstTile);
   shard.forEachTile(
-      section.firstTile, section.endTile, [&](const TileRef &tile) {
+      std::max(section.firstTile, roundBegin),
+      std::min(section.endTile, roundEnd), [&](const TileRef &tile) {
         uint32_t changed = diff[tile.tile].count;
         if (!changed)
           return;
@@ -54,7 +129,6 @@ void Packer::placeSection(const Diff &diff, Section &section, uint64_t begin) {
         if (!dense)
           section.shape.numOffsets += count;
         section.shape.valueBytes += uint64_t(count) * tile.elementSize();
-        numDense += dense;
       });
   section.endPacked = tiles.size();
   section.shape.numPresent = section.endPacked - section.firstPacked;
@@ -69,18 +143,18 @@ void Packer::placeSection(const Diff &diff, Section &section, uint64_t begin) {
   }
 }
 
-void Packer::placeTiles(const Diff &diff) {
+/// Returns the bytes that all sections of a round take.
+uint64_t Packer::placeTiles(const Diff &diff, uint32_t round) {
   tiles.clear();
-  numDense = 0;
   uint64_t end = 0;
   for (Section &section : sections) {
     if (diff.getNumChanged() == 0)
       section.numBytes = 0; // nothing changed: not even a look at the tiles
     else
-      placeSection(diff, section, end);
+      placeSection(diff, section, round, end);
     end += section.numBytes;
   }
-  packed.grow(end);
+  return end;
 }
 
 /// Bitmap, codes, and the zeros behind offsets and values.
@@ -117,8 +191,6 @@ void Packer::copyTile(const PackedTile &tile, const Diff &diff) {
 }
 
 void Packer::writeHeaders(const MessageHeader &common) {
-  headers.resize(destinations.size() * HeaderBytes);
-  std::vector<uint64_t> checksums;
   for (size_t i = 0; i < destinations.size(); ++i) {
     MessageHeader header = common;
     header.destination = destinations[i];
@@ -136,9 +208,10 @@ void Packer::writeHeaders(const MessageHeader &common) {
   }
 }
 
-void Packer::pack(const Diff &diff, const MessageHeader &header) {
-  numLaunches = 0;
-  placeTiles(diff);
+void Packer::pack(const Diff &diff, uint32_t round,
+                  const MessageHeader &header) {
+  // Grows nothing when there is a capacity, which covers every round.
+  packed.grow(placeTiles(diff, round));
   if (!tiles.empty()) {
     pool.run(int64_t(tiles.size()), CopyGrain,
              [&](int64_t begin, int64_t end, uint32_t) {
@@ -154,53 +227,42 @@ void Packer::pack(const Diff &diff, const MessageHeader &header) {
           section.checksum = sealSection({0, section.numBytes, uint32_t(begin)},
                                          packed.data() + section.begin);
         });
-    numLaunches += 2;
   }
-  writeHeaders(header);
+  MessageHeader common = header;
+  common.round = round;
+  common.numRounds = getNumRounds();
+  writeHeaders(common);
 }
 
-void Packer::advanceSnapshot() {
-  if (tiles.empty())
-    return;
-  pool.run(int64_t(tiles.size()), CopyGrain,
-           [&](int64_t begin, int64_t end, uint32_t) {
-             for (int64_t i = begin; i < end; ++i) {
-               const PackedTile &tile = tiles[size_t(i)];
-               const uint16_t *offsets =
-                   tile.dense ? nullptr : packed.as<uint16_t>(tile.offsetsAt);
-               shard.forEachTile(
-                   tile.tile, tile.tile + 1, [&](const TileRef &ref) {
-                     ref.row->kernels->advance(shard.snapshotOf(ref), offsets,
-                                               packed.data() + tile.valuesAt,
-                                               tile.count);
-                   });
-             }
-           });
+/// A sparse tile lists what differs from the snapshot; a dense one may not
+/// differ at all.
+bool Packer::advanceTile(const PackedTile &tile) {
+  const uint16_t *offsets =
+      tile.dense ? nullptr : packed.as<uint16_t>(tile.offsetsAt);
+  const uint8_t *values = packed.data() + tile.valuesAt;
+  bool moved = false;
+  shard.forEachTile(tile.tile, tile.tile + 1, [&](const TileRef &ref) {
+    uint8_t *snapshot = shard.snapshotOf(ref);
+    moved = offsets || memcmp(snapshot, values,
+                              uint64_t(tile.count) * ref.elementSize()) != 0;
+    if (moved)
+      ref.row->kernels->advance(snapshot, offsets, values, tile.count);
+  });
+  return moved;
 }
 
 void Packer::clear(bool release) {
   tiles.clear();
-  headers.clear();
   if (release)
     packed.release();
 }
 
-std::vector<delta_bytes_t> Packer::message(uint32_t index) const {
-  std::vector<delta_bytes_t> parts;
+const std::vector<delta_bytes_t> &Packer::message(uint32_t index) const {
+  parts.clear();
   parts.push_back({headers.data() + index * HeaderBytes, HeaderBytes});
   for (uint32_t set : setsOf[index])
     if (sections[set].numBytes)
       parts.push_back(
           {packed.data() + sections[set].begin, sections[set].numBytes});
   return parts;
-}
-
-uint64_t Packer::getMessageBytes() const {
-  uint64_t total = 0;
-  for (size_t i = 0; i < destinations.size(); ++i) {
-    total += HeaderBytes;
-    for (uint32_t set : setsOf[i])
-      total += sections[set].numBytes;
-  }
-  return total;
 }

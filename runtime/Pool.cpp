@@ -30,13 +30,12 @@ Pool::~Pool() {
     thread.join();
 }
 
-void Pool::run(int64_t newCount, int64_t newGrain,
-               const std::function<void(int64_t, int64_t, uint32_t)> &newBody) {
+void Pool::runTask(int64_t newCount, int64_t newGrain, Task newTask) {
   {
     std::lock_guard<std::mutex> lock(mutex);
     count = newCount;
     grain = newGrain;
-    body = &newBody;
+    task = newTask;
     failure = nullptr;
     next.store(0, std::memory_order_relaxed);
     numBusy = uint32_t(threads.size());
@@ -56,7 +55,7 @@ void Pool::work(uint32_t thread) {
       int64_t begin = next.fetch_add(grain, std::memory_order_relaxed);
       if (begin >= count)
         return;
-      (*body)(begin, std::min(begin + grain, count), thread);
+      task.call(task.body, begin, std::min(begin + grain, count), thread);
     }
   } catch (...) {
     next.store(count, std::memory_order_relaxed);

@@ -19,7 +19,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
-#include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -36,11 +35,23 @@ public:
 
   /// Calls body(begin, end, thread) for pieces of at most `grain` of
   /// [0, count), which the threads take from a counter. Returns when all are
-  /// done; throws what a body threw.
-  void run(int64_t count, int64_t grain,
-           const std::function<void(int64_t, int64_t, uint32_t)> &body);
+  /// done; throws what a body threw. Allocates nothing.
+  template <typename Body>
+  void run(int64_t count, int64_t grain, const Body &body) {
+    runTask(count, grain,
+            {&body, [](const void *erased, int64_t begin, int64_t end,
+                       uint32_t thread) {
+               (*static_cast<const Body *>(erased))(begin, end, thread);
+             }});
+  }
 
 private:
+  /// A body without its type; lives as long as the call of `run`.
+  struct Task {
+    const void *body;
+    void (*call)(const void *body, int64_t begin, int64_t end, uint32_t thread);
+  };
+  void runTask(int64_t count, int64_t grain, Task task);
   void work(uint32_t thread);
   void loop(uint32_t thread);
 
@@ -53,7 +64,7 @@ private:
 
   std::atomic<int64_t> next{0};
   int64_t count = 0, grain = 1;
-  const std::function<void(int64_t, int64_t, uint32_t)> *body = nullptr;
+  Task task = {nullptr, nullptr};
   std::exception_ptr failure;
 };
 

@@ -9,6 +9,7 @@
 
 #include "codegen/device/PackFormat.h"
 
+#include <algorithm>
 #include <cstring>
 
 using namespace delta::runtime;
@@ -28,10 +29,17 @@ Status Receiver::create(const delta_tables_t &tables,
                            receiver->landing);
   if (status.failed())
     return status;
-  receiver->held.resize(receiver->landing.getSources().size());
-  receiver->isStaged.resize(receiver->held.size());
+  receiver->bound.take(params, numParams);
+  receiver->progress.resize(receiver->landing.getSources().size());
   out = std::move(receiver);
   return {};
+}
+
+Status Receiver::rebind(const delta_param_t *params, uint32_t numParams) {
+  Status status = landing.rebind(tables, params, numParams);
+  if (!status.failed())
+    bound.take(params, numParams);
+  return status;
 }
 
 Status Receiver::checkIdentity(const MessageHeader &header) const {
@@ -47,11 +55,26 @@ Status Receiver::checkIdentity(const MessageHeader &header) const {
   if (header.destination != landing.getRank())
     return Status::error(DELTA_REFUSED, "is for destination rank %u",
                          header.destination);
-  uint32_t source = landing.findSource(header.source);
-  if (source == DELTA_NONE)
+  if (landing.findSource(header.source) == DELTA_NONE)
     return Status::error(DELTA_REFUSED, "this rank sends nothing here");
-  if (isStaged[source])
+  return {};
+}
+
+/// All rounds of a source come once and in order.
+Status Receiver::checkRound(const MessageHeader &header) const {
+  const Progress &known = progress[landing.findSource(header.source)];
+  if (known.isComplete())
     return Status::error(DELTA_REFUSED, "is staged already");
+  if (known.numRounds && header.numRounds != known.numRounds)
+    return Status::error(DELTA_REFUSED,
+                         "round %u of %u, those before it were of %u",
+                         header.round, header.numRounds, known.numRounds);
+  if (header.round < known.round)
+    return Status::error(DELTA_REFUSED, "round %u of %u is staged already",
+                         header.round, header.numRounds);
+  if (header.round > known.round)
+    return Status::error(DELTA_REFUSED, "round %u of %u came before round %u",
+                         header.round, header.numRounds, known.round);
   return {};
 }
 
@@ -70,7 +93,7 @@ Status Receiver::checkVersion(const MessageHeader &header) const {
         DELTA_REFUSED, "delta from version %llu to %llu, held is %llu",
         number(header.base), number(header.version), number(version));
   }
-  if (numStaged &&
+  if (!held.empty() &&
       (header.version != staged.version || header.isSeed() != staged.isSeed()))
     return Status::error(
         DELTA_REFUSED, "%s to version %llu, staged is %s %llu",
@@ -83,9 +106,6 @@ Status Receiver::readSections(const MessageHeader &header,
                               const std::vector<SectionView> &views) {
   const LandingSource &source =
       landing.getSources()[landing.findSource(header.source)];
-  if (header.isSeed() &&
-      views.size() != source.endSection - source.firstSection)
-    return Status::error(DELTA_CORRUPT, "a full sync lacks a section");
   size_t first = tiles.size();
   for (size_t i = 0; i < views.size(); ++i) {
     uint32_t set = views[i].header.set;
@@ -100,6 +120,36 @@ Status Receiver::readSections(const MessageHeader &header,
       return status;
   }
   return checkOffsets(pool, tiles, first);
+}
+
+/// Tiles ascend within a message; they do over all rounds of a source, so none
+/// comes twice. A full sync has all.
+Status Receiver::checkOrder(const MessageHeader &header, size_t firstTile,
+                            Progress &known) const {
+  if (tiles.size() > firstTile) {
+    const StagedTile &first = tiles[firstTile];
+    if (known.row &&
+        (first.row < known.row ||
+         (first.row == known.row && first.boxTile <= known.boxTile)))
+      return Status::error(
+          DELTA_CORRUPT, "round %u: a tile of an earlier round", header.round);
+    known.row = tiles.back().row;
+    known.boxTile = tiles.back().boxTile;
+  }
+  known.numTiles += tiles.size() - firstTile;
+  known.numRounds = header.numRounds;
+  ++known.round;
+  if (!header.isSeed() || !known.isComplete())
+    return {};
+  const LandingSource &source =
+      landing.getSources()[landing.findSource(header.source)];
+  uint64_t required = 0;
+  for (size_t i = source.firstSection; i < source.endSection; ++i)
+    required += landing.getSections()[i].numTiles;
+  if (known.numTiles != required)
+    return Status::error(DELTA_CORRUPT, "a full sync has %llu tiles of %llu",
+                         number(known.numTiles), number(required));
+  return {};
 }
 
 /// Takes `held` over when all is well; else leaves everything as it was.
@@ -124,18 +174,25 @@ Status Receiver::stageHeld(Held &message, uint32_t expectedSource) {
   if (!status.failed())
     status = checkVersion(header);
   if (!status.failed())
+    status = checkRound(header);
+  if (!status.failed())
     status = readSections(header, views);
+  Progress known;
+  if (!status.failed()) {
+    known = progress[landing.findSource(header.source)];
+    status = checkOrder(header, oldTiles, known);
+  }
   if (status.failed()) {
     tiles.resize(oldTiles);
     return Status::error(status.getCode(), "rank %u: %s: stage: %s",
                          landing.getRank(), from.c_str(),
                          status.getText().c_str());
   }
-  uint32_t source = landing.findSource(header.source);
-  held[source] = std::move(message);
-  isStaged[source] = true;
-  if (numStaged++ == 0)
+  message.source = landing.findSource(header.source);
+  progress[message.source] = known;
+  if (held.empty())
     staged = header;
+  held.push_back(std::move(message));
   return {};
 }
 
@@ -151,11 +208,22 @@ Status Receiver::stage(delta_bytes_t message) {
   return stageHeld(copy, DELTA_NONE);
 }
 
-/// Receives one message and stages it. `outReceived` tells a message that does
-/// not fit from one that did not come.
-Status Receiver::receiveFrom(uint32_t source,
-                             const delta_transport_t &transport,
-                             bool &outReceived) {
+/// Rounds that should follow a message, DELTA_NONE if it does not say.
+static uint32_t roundsLeft(delta_bytes_t message) {
+  if (message.size < HeaderBytes)
+    return DELTA_NONE;
+  MessageHeader header = readHeader(static_cast<const uint8_t *>(message.data));
+  if (header.magic != WireMagic || header.wireVersion != WireVersion ||
+      header.round >= header.numRounds)
+    return DELTA_NONE;
+  return header.numRounds - 1 - header.round;
+}
+
+/// Receives one message and stages it if it is wanted. `outReceived` tells a
+/// message that does not fit from one that did not come.
+Status Receiver::receiveRound(uint32_t source,
+                              const delta_transport_t &transport, bool isWanted,
+                              bool &outReceived, uint32_t &outLeft) {
   Held message;
   message.transport = transport;
   char text[512] = "";
@@ -166,19 +234,42 @@ Status Receiver::receiveFrom(uint32_t source,
   if (!outReceived)
     return Status::error(code, "rank %u: source %u: receive: %s",
                          landing.getRank(), source, text);
+  outLeft = roundsLeft(message.lent);
   // The kernels read offsets and values in place, so they must be aligned.
   bool aligned =
       reinterpret_cast<uintptr_t>(message.lent.data) % device::PartAlignment ==
       0;
   delta_bytes_t lent = message.lent;
-  Status status = aligned ? stageHeld(message, source) : stage(lent);
-  if (!aligned || status.failed())
+  Status status;
+  if (isWanted)
+    status = aligned ? stageHeld(message, source) : stage(lent);
+  if (!isWanted || !aligned || status.failed())
     transport.release(transport.context, source, landing.getRank(), lent);
   return status;
 }
 
-/// One message is taken from every source even when an earlier one does not
-/// fit: the next sync shall not find what is left of this one.
+/// All rounds of a source, also after one that does not fit. A message that
+/// does not check may lie about their number: then too few or too many are
+/// waited for, and the next sync is refused or this one times out.
+Status Receiver::receiveFrom(uint32_t source,
+                             const delta_transport_t &transport,
+                             bool &outReceived) {
+  uint32_t said = DELTA_NONE;
+  Status failure =
+      receiveRound(source, transport, /*isWanted=*/true, outReceived, said);
+  uint32_t left = said == DELTA_NONE ? 0 : said;
+  while (outReceived && left) {
+    Status status =
+        receiveRound(source, transport, !failure.failed(), outReceived, said);
+    if (status.failed() && !failure.failed())
+      failure = status;
+    left = std::min(left - 1, said);
+  }
+  return failure;
+}
+
+/// Messages are taken from every source even when an earlier one does not fit:
+/// the next sync shall not find what is left of this one.
 Status Receiver::receive(const delta_transport_t &transport) {
   Status failure;
   for (const LandingSource &source : landing.getSources()) {
@@ -195,23 +286,28 @@ Status Receiver::receive(const delta_transport_t &transport) {
 }
 
 void Receiver::discard() {
-  for (size_t i = 0; i < held.size(); ++i) {
-    if (isStaged[i] && held[i].transport.release)
-      held[i].transport.release(held[i].transport.context,
-                                landing.getSources()[i].rank, landing.getRank(),
-                                held[i].lent);
-    held[i] = Held();
-    isStaged[i] = false;
-  }
-  numStaged = 0;
+  for (Held &message : held)
+    if (message.transport.release)
+      message.transport.release(message.transport.context,
+                                landing.getSources()[message.source].rank,
+                                landing.getRank(), message.lent);
+  held.clear();
+  progress.assign(progress.size(), Progress());
   tiles.clear();
 }
 
 Status Receiver::requireAll(const char *call) const {
-  for (size_t i = 0; i < isStaged.size(); ++i)
-    if (!isStaged[i])
-      return Status::error(
-          DELTA_REFUSED, "rank %u: source %u: %s: no message is staged",
-          landing.getRank(), landing.getSources()[i].rank, call);
+  for (size_t i = 0; i < progress.size(); ++i) {
+    uint32_t source = landing.getSources()[i].rank;
+    if (!progress[i].numRounds)
+      return Status::error(DELTA_REFUSED,
+                           "rank %u: source %u: %s: no message is staged",
+                           landing.getRank(), source, call);
+    if (!progress[i].isComplete())
+      return Status::error(DELTA_REFUSED,
+                           "rank %u: source %u: %s: %u of %u rounds are staged",
+                           landing.getRank(), source, call, progress[i].round,
+                           progress[i].numRounds);
+  }
   return {};
 }

@@ -15,6 +15,7 @@
 #ifndef DELTA_RUNTIME_RECEIVER_H
 #define DELTA_RUNTIME_RECEIVER_H
 
+#include "runtime/Bind.h"
 #include "runtime/Buffer.h"
 #include "runtime/Stage.h"
 
@@ -32,9 +33,16 @@ public:
                        std::unique_ptr<Receiver> &out);
   ~Receiver() { discard(); }
 
+  /// Takes the data of the same parameters from elsewhere; the caller has moved
+  /// the values.
+  Status rebind(const delta_param_t *params, uint32_t numParams);
+  Status checkBound(const delta_param_t *params, uint32_t numParams) const {
+    return bound.check(landing.getRank(), params, numParams);
+  }
+
   /// Checks a message and keeps a copy of it.
   Status stage(delta_bytes_t message);
-  /// Receives and stages one message from every source that has one; keeps the
+  /// Receives and stages all rounds of every source that sends here; keeps the
   /// transport's bytes until commit or discard. On failure nothing is staged.
   Status receive(const delta_transport_t &transport);
   Status commit();
@@ -55,17 +63,33 @@ private:
     Buffer copy;
     delta_transport_t transport = {};
     delta_bytes_t lent = {nullptr, 0};
+    uint32_t source = 0; ///< its position
+  };
+  /// What is staged of a source.
+  struct Progress {
+    uint32_t round = 0;     ///< the next one
+    uint32_t numRounds = 0; ///< 0: nothing is staged
+    uint64_t numTiles = 0;
+    const LandingRow *row = nullptr; ///< of the last tile
+    int64_t boxTile = -1;
+
+    bool isComplete() const { return numRounds && round == numRounds; }
   };
 
   Receiver(const delta_tables_t &tables, uint64_t run, uint32_t numThreads)
       : tables(tables), run(run), pool(numThreads) {}
   Status stageHeld(Held &message, uint32_t expectedSource);
+  Status receiveRound(uint32_t source, const delta_transport_t &transport,
+                      bool isWanted, bool &outReceived, uint32_t &outLeft);
   Status receiveFrom(uint32_t source, const delta_transport_t &transport,
                      bool &outReceived);
   Status checkIdentity(const MessageHeader &header) const;
   Status checkVersion(const MessageHeader &header) const;
+  Status checkRound(const MessageHeader &header) const;
   Status readSections(const MessageHeader &header,
                       const std::vector<SectionView> &views);
+  Status checkOrder(const MessageHeader &header, size_t firstTile,
+                    Progress &progress) const;
   Status requireAll(const char *call) const;
   Status describe(const StagedTile &tile, const LandingImage &image,
                   uint32_t index) const;
@@ -74,13 +98,12 @@ private:
   uint64_t run;
   Pool pool;
   Landing landing;
+  BoundAddresses bound;
   uint64_t version = 0;
 
-  /// Staged messages by position of their source.
-  std::vector<Held> held;
-  std::vector<bool> isStaged;
-  uint32_t numStaged = 0;
-  MessageHeader staged; ///< of the first of them
+  std::vector<Held> held;         ///< staged messages
+  std::vector<Progress> progress; ///< by position of the source
+  MessageHeader staged;           ///< of the first of them
   std::vector<StagedTile> tiles;
 };
 

@@ -7,6 +7,7 @@
 
 #include "runtime/Sender.h"
 
+#include <algorithm>
 #include <chrono>
 
 using namespace delta::runtime;
@@ -31,26 +32,63 @@ Status Sender::create(const delta_tables_t &tables,
       Shard::create(tables, kernels, rank, params, numParams, sender->shard);
   if (status.failed())
     return status;
+  sender->bound.take(params, numParams);
   sender->changes = std::make_unique<Diff>(sender->shard, sender->pool);
   sender->packer = std::make_unique<Packer>(sender->shard, sender->pool);
   out = std::move(sender);
   return {};
 }
 
-void Sender::pack(uint64_t newVersion, bool seeding, double diffSeconds,
-                  delta_sync_stats_t *outStats) {
-  double begin = now();
+/// Both buffers hold `elements` changes; a tile is sent in one piece.
+Status Sender::setCapacity(uint64_t elements) {
+  if (pending)
+    return Status::error(
+        DELTA_REFUSED,
+        "rank %u: capacity: version %llu is neither acknowledged nor aborted",
+        rank(), number(pending));
+  if (elements && elements < shard.getLargestTile())
+    return Status::error(DELTA_INVALID_ARGUMENT,
+                         "rank %u: capacity: %llu elements, required are %u: "
+                         "the largest tile",
+                         rank(), number(elements), shard.getLargestTile());
+  // More than all elements is never needed.
+  elements = std::min(elements, shard.getNumElements());
+  hasCapacity = elements != 0;
+  changes->setCapacity(elements);
+  packer->setCapacity(elements);
+  return {};
+}
+
+/// What is packed holds values and no addresses.
+Status Sender::rebind(const delta_param_t *params, uint32_t numParams) {
+  Status status = shard.rebind(tables, params, numParams);
+  if (!status.failed())
+    bound.take(params, numParams);
+  return status;
+}
+
+MessageHeader Sender::header() const {
   MessageHeader header;
   header.run = run;
   header.plan[0] = tables.fingerprint[0];
   header.plan[1] = tables.fingerprint[1];
-  header.base = seeding ? 0 : version;
-  header.version = newVersion;
+  header.base = pendingSeed ? 0 : version;
+  header.version = pending;
   header.source = rank();
-  header.flags = seeding ? SeedFlag : 0;
-  packer->pack(*changes, header);
+  header.flags = pendingSeed ? SeedFlag : 0;
+  return header;
+}
+
+void Sender::pack(uint64_t newVersion, bool seeding, double diffSeconds,
+                  delta_sync_stats_t *outStats) {
+  double begin = now();
+  packer->plan(*changes);
   pending = newVersion;
   pendingSeed = seeding;
+  numSent = 0;
+  uint32_t numRounds = packer->getNumRounds();
+  if (numRounds == 1)
+    packer->pack(*changes, 0, header());
   if (!outStats)
     return;
   *outStats = {};
@@ -59,7 +97,10 @@ void Sender::pack(uint64_t newVersion, bool seeding, double diffSeconds,
   outStats->tiles = packer->getNumTiles();
   outStats->dense_tiles = packer->getNumDenseTiles();
   outStats->message_bytes = packer->getMessageBytes();
-  outStats->launches = packer->getNumLaunches() + (seeding ? 0 : 1);
+  // Copy and seal; before them a compare, once more for each of many rounds.
+  outStats->launches = packer->getNumTiles() ? 2 * numRounds : 0;
+  if (!seeding)
+    outStats->launches += 1 + (numRounds > 1 ? numRounds : 0);
   outStats->diff_seconds = diffSeconds;
   outStats->pack_seconds = now() - begin;
 }
@@ -99,13 +140,28 @@ Status Sender::diff(uint64_t newVersion, delta_sync_stats_t *outStats) {
   return {};
 }
 
-Status Sender::send(const delta_transport_t &transport) {
-  if (!pending)
-    return Status::error(DELTA_INVALID_ARGUMENT,
-                         "rank %u: send: nothing is packed", rank());
+/// Compares the tiles of a round again, since only their number was kept.
+Status Sender::packRound(uint32_t round) {
+  if (!pendingSeed) {
+    auto [begin, end] = packer->getRange(round);
+    changes->run(begin, end);
+    uint64_t found = packer->countSent(*changes, round);
+    if (found != packer->getNumSent(round))
+      return Status::error(
+          DELTA_REFUSED,
+          "rank %u: send: parameters changed since diff: round %u of %u has "
+          "%llu elements, was %llu",
+          rank(), round, packer->getNumRounds(), number(found),
+          number(packer->getNumSent(round)));
+  }
+  packer->pack(*changes, round, header());
+  return {};
+}
+
+Status Sender::sendRound(const delta_transport_t &transport) {
   const std::vector<uint32_t> &destinations = packer->getDestinations();
   for (uint32_t i = 0; i < destinations.size(); ++i) {
-    std::vector<delta_bytes_t> parts = packer->message(i);
+    const std::vector<delta_bytes_t> &parts = packer->message(i);
     char text[512] = "";
     delta_status_t code =
         transport.send(transport.context, rank(), destinations[i], parts.data(),
@@ -117,21 +173,58 @@ Status Sender::send(const delta_transport_t &transport) {
   return {};
 }
 
+Status Sender::send(const delta_transport_t &transport) {
+  if (!pending)
+    return Status::error(DELTA_INVALID_ARGUMENT,
+                         "rank %u: send: nothing is packed", rank());
+  uint32_t numRounds = packer->getNumRounds();
+  if (numRounds == 1)
+    return sendRound(transport);
+  if (numSent)
+    return Status::error(DELTA_REFUSED,
+                         "rank %u: send: %u of %u rounds were sent already",
+                         rank(), numSent, numRounds);
+  for (uint32_t round = 0; round < numRounds; ++round) {
+    Status status = packRound(round);
+    // A round that fails half-way was sent to someone.
+    numSent = round + 1;
+    if (!status.failed())
+      status = sendRound(transport);
+    if (status.failed()) {
+      isBroken = true;
+      return status;
+    }
+    packer->advanceSnapshot([this](int64_t tile) { changes->setUnsure(tile); });
+  }
+  return {};
+}
+
 Status Sender::acknowledge(uint64_t acknowledged) {
   if (!pending || acknowledged != pending)
     return Status::error(
         DELTA_REFUSED,
         "rank %u: acknowledge: version %llu, packed is version %llu", rank(),
         number(acknowledged), number(pending));
-  packer->advanceSnapshot();
+  uint32_t numRounds = packer->getNumRounds();
+  if (numRounds == 1)
+    packer->advanceSnapshot();
+  else if (isBroken || numSent != numRounds)
+    return Status::error(
+        DELTA_REFUSED,
+        "rank %u: acknowledge: version %llu: %u of %u rounds are sent", rank(),
+        number(pending), numSent - isBroken, numRounds);
   version = pending;
+  changes->clearUnsure();
   abort();
   return {};
 }
 
-/// A full sync's buffer is as large as the shard: it is not kept.
+/// A full sync's buffer is as large as the shard: it is not kept, unless it is
+/// the capacity.
 void Sender::abort() {
-  packer->clear(/*release=*/pendingSeed);
+  packer->clear(/*release=*/pendingSeed && !hasCapacity);
   pending = 0;
   pendingSeed = false;
+  numSent = 0;
+  isBroken = false;
 }

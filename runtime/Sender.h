@@ -10,11 +10,18 @@
 /// receivers have committed. Until then the snapshot is untouched, so a failed
 /// sync needs no undo; that holds for a full sync too.
 ///
+/// Rounds. What exceeds the capacity is compared again, packed and sent a range
+/// of tiles at a time, in `send`. A range that is sent is not kept, so its
+/// tiles advance at once. Should the sync fail, they are unsure: what the
+/// receivers hold is what the snapshot no longer has. The next sync sends such
+/// tiles whole, which is right whatever anyone holds.
+///
 //===----------------------------------------------------------------------===//
 
 #ifndef DELTA_RUNTIME_SENDER_H
 #define DELTA_RUNTIME_SENDER_H
 
+#include "runtime/Bind.h"
 #include "runtime/Pack.h"
 
 #include <memory>
@@ -30,6 +37,14 @@ public:
                        uint64_t run, uint32_t numThreads,
                        std::unique_ptr<Sender> &out);
 
+  /// Fixes the memory of a sync to `elements` changed ones; 0: it grows.
+  Status setCapacity(uint64_t elements);
+  /// Takes the data of the same parameters from elsewhere.
+  Status rebind(const delta_param_t *params, uint32_t numParams);
+  Status checkBound(const delta_param_t *params, uint32_t numParams) const {
+    return bound.check(rank(), params, numParams);
+  }
+
   /// Packs every element as a full sync to `version`, not before the current
   /// one.
   Status seed(uint64_t version, delta_sync_stats_t *outStats);
@@ -44,6 +59,12 @@ public:
   Status fingerprints(uint32_t destinationRank, uint64_t key, uint64_t *out,
                       uint64_t capacity, uint64_t &outCount);
 
+  /// Rounds of what is packed; 0: nothing is.
+  uint32_t getNumRounds() const { return pending ? packer->getNumRounds() : 0; }
+  /// Bytes of the buffers of a sync, without the snapshot.
+  uint64_t getBufferBytes() const {
+    return changes->getListBytes() + packer->getPackedBytes();
+  }
   const Shard &getShard() const { return shard; }
   const Packer &getPacker() const { return *packer; }
   Pool &getPool() { return pool; }
@@ -53,17 +74,24 @@ private:
       : tables(tables), run(run), pool(numThreads) {}
   void pack(uint64_t newVersion, bool seeding, double diffSeconds,
             delta_sync_stats_t *outStats);
+  MessageHeader header() const;
+  Status packRound(uint32_t round);
+  Status sendRound(const delta_transport_t &transport);
   uint32_t rank() const { return shard.getExpansion().rank; }
 
   const delta_tables_t &tables;
   uint64_t run;
   Pool pool;
   Shard shard;
+  BoundAddresses bound;
   std::unique_ptr<Diff> changes;
   std::unique_ptr<Packer> packer;
   uint64_t version = 0; ///< of the snapshot; 0: there is none
   uint64_t pending = 0; ///< of what is packed; 0: nothing is
   bool pendingSeed = false;
+  uint32_t numSent = 0;  ///< rounds, when there are several
+  bool isBroken = false; ///< the last of them was not sent to all
+  bool hasCapacity = false;
 };
 
 } // namespace delta::runtime

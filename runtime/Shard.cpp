@@ -10,6 +10,8 @@
 #include "codegen/device/IndexFunctions.h"
 #include "runtime/Bind.h"
 
+#include <algorithm>
+
 using namespace delta::runtime;
 
 /// Snapshots of rows begin on cache lines.
@@ -38,11 +40,6 @@ Status Shard::create(const delta_tables_t &tables,
                          "rank %u: bind: there are %u source ranks", rank,
                          side.getNumRanks());
   out.expansion = expander.expand(rank);
-  std::vector<void *> data;
-  Status status =
-      bindParams(side, rank, out.expansion.params, params, numParams, data);
-  if (status.failed())
-    return status;
   for (const Row &row : out.expansion.rows) {
     const delta_box_t &box = tables.boxes[row.box];
     delta_dtype_t dtype = side.getClass(box.source_class).dtype;
@@ -52,17 +49,36 @@ Status Shard::create(const delta_tables_t &tables,
                            rank, dtypeName(dtype).c_str());
     int64_t before = device::elementsBefore(box, row.tileBegin);
     int64_t count = device::elementsBefore(box, row.tileEnd) - before;
-    const uint8_t *source = static_cast<const uint8_t *>(data[row.param]) +
-                            row.expertOffset * rowKernels->element_size;
-    out.rows.push_back({&box, rowKernels, source,
+    out.rows.push_back({&box, rowKernels, /*source=*/nullptr,
                         tables.images[box.first_image].value_op, before,
                         out.snapshotBytes});
     out.numElements += uint64_t(count);
+    // The first tile of a box is not cut by its ends.
+    out.largestTile =
+        std::max(out.largestTile, device::tileOf(box, 0).numElements());
+    out.largestElement = std::max(out.largestElement, rowKernels->element_size);
     out.snapshotBytes += uint64_t(count) * rowKernels->element_size;
     out.snapshotBytes =
         (out.snapshotBytes + RowAlignment - 1) & ~(RowAlignment - 1);
   }
-  out.snapshot.grow(out.snapshotBytes + RowAlignment);
+  Status status = out.rebind(tables, params, numParams);
+  if (!status.failed())
+    out.snapshot.grow(out.snapshotBytes + RowAlignment);
+  return status;
+}
+
+Status Shard::rebind(const delta_tables_t &tables, const delta_param_t *params,
+                     uint32_t numParams) {
+  std::vector<void *> data;
+  Status status = bindParams(Side(tables, DELTA_SOURCE), expansion.rank,
+                             expansion.params, params, numParams, data);
+  if (status.failed())
+    return status;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const Row &row = expansion.rows[i];
+    rows[i].source = static_cast<const uint8_t *>(data[row.param]) +
+                     row.expertOffset * rows[i].kernels->element_size;
+  }
   return {};
 }
 

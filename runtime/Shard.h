@@ -53,11 +53,19 @@ public:
                        const delta_param_t *params, uint32_t numParams,
                        Shard &out);
 
+  /// Takes the data of the same parameters from elsewhere, after the checks of
+  /// a bind; leaves everything as it was when one fails.
+  Status rebind(const delta_tables_t &tables, const delta_param_t *params,
+                uint32_t numParams);
+
   const Expansion &getExpansion() const { return expansion; }
   const std::vector<ShardRow> &getRows() const { return rows; }
   int64_t getNumTiles() const { return expansion.numTiles; }
   uint64_t getNumElements() const { return numElements; }
   uint64_t getSnapshotBytes() const { return snapshotBytes; }
+  /// Elements of the largest tile, and bytes of the largest element.
+  uint32_t getLargestTile() const { return largestTile; }
+  uint32_t getLargestElement() const { return largestElement; }
 
   /// The snapshot of a tile.
   uint8_t *snapshotOf(const TileRef &tile) const;
@@ -72,6 +80,8 @@ private:
   Buffer snapshot;
   uint64_t snapshotBytes = 0;
   uint64_t numElements = 0;
+  uint32_t largestTile = 0;
+  uint32_t largestElement = 0;
 };
 
 template <typename Body>

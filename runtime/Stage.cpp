@@ -28,6 +28,11 @@ Status delta::runtime::readFrame(const uint8_t *message, uint64_t numBytes,
   if (outHeader.wireVersion != WireVersion)
     return Status::error(DELTA_REFUSED, "layout version %u, required %u",
                          outHeader.wireVersion, WireVersion);
+  if (outHeader.flags & ~SeedFlag)
+    return Status::error(DELTA_REFUSED, "unknown flags 0x%x", outHeader.flags);
+  if (outHeader.round >= outHeader.numRounds)
+    return Status::error(DELTA_CORRUPT, "round %u of %u", outHeader.round,
+                         outHeader.numRounds);
   uint64_t left = numBytes - HeaderBytes;
   if (outHeader.payloadBytes != left)
     return Status::error(DELTA_CORRUPT, "%llu bytes follow the header of %llu",
@@ -44,6 +49,9 @@ Status delta::runtime::readFrame(const uint8_t *message, uint64_t numBytes,
       return Status::error(
           DELTA_CORRUPT, "section %zu has %llu bytes, %llu are left",
           checksums.size(), number(section.numBytes), number(left));
+    if (section.reserved)
+      return Status::error(DELTA_CORRUPT, "section %zu: reserved is %u",
+                           checksums.size(), section.reserved);
     if (sectionChecksum(at, section.numBytes) != section.checksum)
       return Status::error(DELTA_CORRUPT, "checksum of section %zu",
                            checksums.size());
@@ -105,8 +113,6 @@ Status SectionReader::read() {
     return corrupt("a tile beyond the last one");
   if (view.bodyBytes < shape.offsetsBegin())
     return corrupt("the counts are cut off");
-  if (isSeed && shape.numPresent != shape.numTiles)
-    return corrupt("a full sync lacks a tile");
   Status status = readTiles();
   if (status.failed())
     return status;

@@ -45,7 +45,7 @@ Status readFrame(const uint8_t *message, uint64_t numBytes,
                  MessageHeader &outHeader, std::vector<SectionView> &outViews);
 
 /// Checks all of a section but its offsets and appends its tiles. The body is
-/// aligned to 8 bytes. In a seed every tile must be dense.
+/// aligned to 8 bytes. In a seed every tile that is present must be dense.
 Status readSection(const Landing &landing, const LandingSection &section,
                    const SectionView &view, bool isSeed,
                    std::vector<StagedTile> &outTiles);

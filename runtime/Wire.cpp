@@ -43,6 +43,8 @@ void delta::runtime::writeHeader(const MessageHeader &header, uint8_t *out) {
   put(out, 56, header.numSections);
   put(out, 60, header.flags);
   put(out, 64, header.payloadBytes);
+  put(out, 72, header.round);
+  put(out, 76, header.numRounds);
 }
 
 MessageHeader delta::runtime::readHeader(const uint8_t *in) {
@@ -59,6 +61,8 @@ MessageHeader delta::runtime::readHeader(const uint8_t *in) {
   header.numSections = get<uint32_t>(in, 56);
   header.flags = get<uint32_t>(in, 60);
   header.payloadBytes = get<uint64_t>(in, 64);
+  header.round = get<uint32_t>(in, 72);
+  header.numRounds = get<uint32_t>(in, 76);
   return header;
 }
 
@@ -82,7 +86,7 @@ uint64_t delta::runtime::sealSection(const SectionHeader &header,
                                      uint8_t *section) {
   put(section, 8, header.numBytes);
   put(section, 16, header.set);
-  put(section, 20, uint32_t(0));
+  put(section, 20, header.reserved);
   uint64_t checksum = sectionChecksum(section, header.numBytes);
   put(section, 0, checksum);
   return checksum;
@@ -93,6 +97,7 @@ SectionHeader delta::runtime::readSectionHeader(const uint8_t *in) {
   header.checksum = get<uint64_t>(in, 0);
   header.numBytes = get<uint64_t>(in, 8);
   header.set = get<uint32_t>(in, 16);
+  header.reserved = get<uint32_t>(in, 20);
   return header;
 }
 

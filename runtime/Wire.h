@@ -6,12 +6,17 @@
 //===----------------------------------------------------------------------===//
 ///
 /// \file
-/// One message goes from a source rank to a destination rank in each sync: a
-/// header, then one section for each destination set that contains the
+/// One message goes from a source rank to a destination rank in each round of a
+/// sync: a header, then one section for each destination set that contains the
 /// destination and has changes. A section is the same bytes for all ranks of
 /// its set, so it is packed and hashed once. All numbers are little-endian.
 ///
-///   header, 80 bytes                      section, 24 bytes + body
+/// A sync has one round, unless its sender has a capacity that is exceeded:
+/// then each round carries the changes of a range of the sender's tiles, in
+/// ascending order. Each message says which round it is and how many there are;
+/// a receiver takes them in this order, all of them or none.
+///
+///   header, 88 bytes                      section, 24 bytes + body
 ///   at  size what                         at  size what
 ///    0  u32  magic, "DLTA"                 0  u64  XXH3 of the rest
 ///    4  u32  version of this layout        8  u64  bytes, these 24 included
@@ -25,13 +30,15 @@
 ///   56  u32  number of sections
 ///   60  u32  flags: 1 = seed
 ///   64  u64  bytes of all sections
-///   72  u64  XXH3 of bytes 0-71 and the checksums of all sections
+///   72  u32  round, from 0
+///   76  u32  number of rounds of this sync, at least 1
+///   80  u64  XXH3 of bytes 0-79 and the checksums of all sections
 ///
 /// A set is numbered by its place among the sets of its source rank, which both
 /// ends know in the same order (Expand.h).
 ///
 /// Sections and their parts are padded to 8 bytes. Nothing changed: the header
-/// alone.
+/// alone. Version 1 of this layout had no rounds.
 ///
 //===----------------------------------------------------------------------===//
 
@@ -43,8 +50,8 @@
 namespace delta::runtime {
 
 constexpr uint32_t WireMagic = 0x41544c44; // "DLTA"
-constexpr uint32_t WireVersion = 1;
-constexpr uint64_t HeaderBytes = 80;
+constexpr uint32_t WireVersion = 2;
+constexpr uint64_t HeaderBytes = 88;
 constexpr uint64_t SectionHeaderBytes = 24;
 constexpr uint32_t SeedFlag = 1;
 
@@ -61,6 +68,8 @@ struct MessageHeader {
   uint32_t numSections = 0;
   uint32_t flags = 0;
   uint64_t payloadBytes = 0;
+  uint32_t round = 0;
+  uint32_t numRounds = 1;
 
   bool isSeed() const { return flags & SeedFlag; }
 };
@@ -69,6 +78,7 @@ struct SectionHeader {
   uint64_t checksum = 0;
   uint64_t numBytes = 0;
   uint32_t set = 0;
+  uint32_t reserved = 0;
 };
 
 /// Writes all but the checksum; see sealHeader.

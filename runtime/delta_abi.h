@@ -245,7 +245,8 @@ typedef struct delta_place {
 
 /*===--- run time ---------------------------------------------------------===*/
 
-/* A parameter to bind. `data` is borrowed until the handle is destroyed. */
+/* A parameter to bind. `data` is borrowed until the handle is destroyed or
+ * bound again. */
 typedef struct delta_param {
   const char *name; /* local name */
   uint32_t chunk;
@@ -280,9 +281,9 @@ typedef struct delta_sync_stats {
   uint64_t tiles; /* with changes, dense ones included */
   uint64_t dense_tiles;
   uint64_t message_bytes; /* summed over destinations, headers included */
-  uint64_t launches;      /* kernels started */
+  uint64_t launches;      /* kernels started, those of `send` included */
   double diff_seconds;
-  double pack_seconds;
+  double pack_seconds; /* of several rounds: without what `send` does */
 } delta_sync_stats_t;
 
 /* Blocking point-to-point messages between a source and a destination rank.
@@ -356,14 +357,20 @@ typedef struct delta_plan_api {
   delta_status_t (*sender_diff)(delta_sender_t *sender, uint64_t version,
                                 delta_sync_stats_t *out_stats,
                                 delta_error_t error);
-  /* Sends the packed message of every destination rank, an empty one too. */
+  /* Sends the packed message of every destination rank, an empty one too. What
+   * has several rounds is compared again and packed here, round by round: the
+   * parameters must not change from sender_diff or sender_seed until this
+   * returns. A change in the number of elements is refused, others are not
+   * seen; the receivers then hold what was read here, and so does the
+   * snapshot. */
   delta_status_t (*sender_send)(delta_sender_t *sender,
                                 const delta_transport_t *transport,
                                 delta_error_t error);
   /* All receivers committed `version`: the snapshot advances to it. */
   delta_status_t (*sender_acknowledge)(delta_sender_t *sender, uint64_t version,
                                        delta_error_t error);
-  /* The sync failed: the packed delta is dropped, the snapshot stays. */
+  /* The sync failed: the packed delta is dropped, the snapshot stays. Tiles
+   * whose rounds were sent are sent whole by the next sync. */
   void (*sender_abort)(delta_sender_t *sender);
 
   /* Receiver: one destination rank. */
@@ -373,17 +380,18 @@ typedef struct delta_plan_api {
                                     delta_receiver_t **out_receiver,
                                     delta_error_t error);
   void (*receiver_destroy)(delta_receiver_t *receiver);
-  /* Takes one message, checks all of it, writes nothing. */
+  /* Takes one message, checks all of it, writes nothing. The rounds of a source
+   * come in order and once each. */
   delta_status_t (*receiver_stage)(delta_receiver_t *receiver,
                                    delta_bytes_t message, delta_error_t error);
-  /* Receives and stages one message from every source that has one for it.
-   * When one does not fit, the others are still taken from the transport, and
-   * nothing stays staged. */
+  /* Receives and stages all rounds of every source that sends here. When one
+   * does not fit, the others are still taken from the transport, and nothing
+   * stays staged. */
   delta_status_t (*receiver_receive)(delta_receiver_t *receiver,
                                      const delta_transport_t *transport,
                                      delta_error_t error);
-  /* Writes the staged delta. Refused unless every source's message is there;
-   * after that it cannot fail. */
+  /* Writes the staged delta. Refused unless all rounds of every source are
+   * there; after that it cannot fail. */
   delta_status_t (*receiver_commit)(delta_receiver_t *receiver,
                                     delta_error_t error);
   void (*receiver_discard)(delta_receiver_t *receiver);
@@ -417,6 +425,42 @@ typedef struct delta_plan_api {
                                   delta_error_t error);
   void (*inproc_destroy)(delta_inproc_t *inproc);
   delta_transport_t (*inproc_transport)(delta_inproc_t *inproc);
+
+  /* Appended later; `size` says whether a table has them. */
+
+  /* Memory of a sync. With a capacity, two buffers for `elements` changed
+   * elements are allocated here and none later; a sync that changes more runs
+   * in rounds of tile ranges (runtime/Wire.h), exactly, and whatever the number
+   * of threads, with the same bytes. A tile is sent in one piece, so less than
+   * the largest tile is refused with DELTA_INVALID_ARGUMENT and the number
+   * required. 0, as created: one round, and buffers that grow to the largest
+   * sync, which for a full sync are given back after it. Not while something
+   * is packed. */
+  delta_status_t (*sender_set_capacity)(delta_sender_t *sender,
+                                        uint64_t elements, delta_error_t error);
+  /* Rounds of what is packed, 0 when nothing is. Each destination rank gets one
+   * message in each. */
+  uint32_t (*sender_rounds)(const delta_sender_t *sender);
+  /* Binds the same parameters at other addresses, after the checks of a bind;
+   * on failure the old ones stay. Snapshot and version are kept: the next delta
+   * holds what differs from them in the new memory. A receiver's caller has
+   * moved the values; where it has not, a full sync is needed. */
+  delta_status_t (*sender_rebind)(delta_sender_t *sender,
+                                  const delta_param_t *params,
+                                  uint32_t num_params, delta_error_t error);
+  delta_status_t (*receiver_rebind)(delta_receiver_t *receiver,
+                                    const delta_param_t *params,
+                                    uint32_t num_params, delta_error_t error);
+  /* Are these, in the same order, the addresses that are bound? One comparison
+   * a parameter; DELTA_BIND_MISMATCH names the first that moved. */
+  delta_status_t (*sender_check_bound)(const delta_sender_t *sender,
+                                       const delta_param_t *params,
+                                       uint32_t num_params,
+                                       delta_error_t error);
+  delta_status_t (*receiver_check_bound)(const delta_receiver_t *receiver,
+                                         const delta_param_t *params,
+                                         uint32_t num_params,
+                                         delta_error_t error);
 } delta_plan_api_t;
 
 /* The newest table with version <= max_version, or null. */

@@ -43,7 +43,9 @@ SAME(sizeof(delta_sync_stats_t) == 64);
 SAME(sizeof(delta_transport_t) == 32);
 SAME(offsetof(delta_plan_api_t, tables) == 32);
 SAME(offsetof(delta_plan_api_t, index_create) == 40);
-SAME(sizeof(delta_plan_api_t) == 264);
+SAME(offsetof(delta_plan_api_t, inproc_transport) == 256);
+SAME(offsetof(delta_plan_api_t, sender_set_capacity) == 264);
+SAME(sizeof(delta_plan_api_t) == 312);
 
 size_t delta_test_sizes(size_t *out) {
   size_t count = 0;

@@ -144,8 +144,7 @@ void Cluster::update(double share, uint64_t seed,
   }
 }
 
-void Cluster::deliver(uint64_t version) {
-  delta_transport_t transport = inproc.transport();
+void Cluster::deliver(uint64_t version, const delta_transport_t &transport) {
   for (auto &sender : senders) {
     Status status = sender->send(transport);
     EXPECT_FALSE(status.failed()) << status.getText();

@@ -67,7 +67,8 @@ public:
   /// One whole sync; EXPECTs success of each call.
   void seed(uint64_t version);
   void diff(uint64_t version);
-  void deliver(uint64_t version);
+  void deliver(uint64_t version) { deliver(version, inproc.transport()); }
+  void deliver(uint64_t version, const delta_transport_t &transport);
 
   /// Number of receiver elements that differ from what the sources hold now.
   uint64_t countMismatches() const;
