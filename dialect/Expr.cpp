@@ -323,8 +323,12 @@ Evaluated Expr::evaluate(const Environment &environment) const {
       if (result.value || !result.error.empty())
         return result;
     }
-    if (!n.operands.empty())
-      return n.operands[0].evaluate(environment);
+    if (!n.operands.empty()) {
+      Evaluated result = n.operands[0].evaluate(environment);
+      if (result.value && environment.fallback)
+        environment.fallback(n.names, *result.value);
+      return result;
+    }
     std::string keys;
     for (const std::string &name : n.names)
       keys += (keys.empty() ? "" : " or ") + quote(name);

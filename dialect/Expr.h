@@ -55,6 +55,10 @@ struct Environment {
   /// ExprValue of a key of the model's config. No value and no error: the key
   /// is absent or null.
   std::function<Evaluated(const std::string &key)> config;
+  /// Told that none of `keys` is there and what counts instead; may be empty.
+  std::function<void(const std::vector<std::string> &keys,
+                     const ExprValue &value)>
+      fallback = {};
 };
 
 enum class ExprKind {

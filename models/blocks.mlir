@@ -107,6 +107,8 @@ delta.block @embedding_and_head {
 // and the value one after the other, and cuts the rows evenly over tp, where
 // need be in the middle of a head.
 delta.block @gqa {
+  delta.require not (config "attn_output_gate" else false),
+                "gates beside the queries are not mapped by this block"
   %w = delta.param "linear_qkv.weight" [(n + 2 * g) * d, H] : storage
   %all = delta.unshard %w dim 0 over tp
   %groups = delta.reshape %all [g, n / g + 2, d, H]

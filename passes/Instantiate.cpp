@@ -70,6 +70,12 @@ FailureOr<ExprValue> Instantiator::evaluate(Operation *op,
       return {};
     return fromJson(*it, "config." + key);
   };
+  environment.fallback = [&](const std::vector<std::string> &keys,
+                             const ExprValue &value) {
+    // Sizes and options that a family names; not what it asks in passing.
+    if (isa<SymbolOp, UseOp>(op))
+      defaults[keys.front()] = toString(value);
+  };
   Evaluated result = expr.evaluate(environment);
   if (!result.value) {
     error(op, context, result.error);
@@ -518,6 +524,13 @@ LogicalResult Instantiator::run(DictionaryAttr geometryAttr, StringRef name) {
       return error(family, context,
                    axis + " is " + Twine(axisSize(axis)) +
                        ", the model has no experts");
+
+  if (!defaults.empty() && name == "source") {
+    std::string text;
+    for (const auto &[key, value] : defaults)
+      text += (text.empty() ? "" : ", ") + key + " = " + value;
+    module.emitRemark("the config leaves out or nulls: ") << text;
+  }
 
   // A parameter that nothing reads was forgotten.
   for (auto param : side.getBody().front().getOps<ParamOp>()) {

@@ -176,7 +176,9 @@ private:
   OpBuilder builder;
   DictionaryAttr geometry;
   bool isDestination = false; ///< messages about it say so
-  bool askedForMtp = false;   ///< the family looked at mtp_layers
+  /// Keys that the config does not have, and what counts instead.
+  std::map<std::string, std::string> defaults;
+  bool askedForMtp = false; ///< the family looked at mtp_layers
   Scope root;
   std::map<const void *, Facts> facts;
   std::set<const void *> produced; ///< values that are tensors already

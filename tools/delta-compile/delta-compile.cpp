@@ -107,8 +107,10 @@ static std::string placeOf(Location location) {
 }
 
 static void printDiagnostic(Diagnostic &diagnostic) {
-  if (diagnostic.getSeverity() == DiagnosticSeverity::Remark)
+  if (diagnostic.getSeverity() == DiagnosticSeverity::Remark) {
+    llvm::errs() << input << ": note: " << diagnostic.str() << "\n";
     return;
+  }
   auto line = [](Location location, StringRef severity, const auto &text) {
     llvm::errs() << placeOf(location) << severity << ": " << text << "\n";
   };

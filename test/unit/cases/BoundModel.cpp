@@ -127,7 +127,7 @@ std::string delta::test::bindSender(const CompiledModel &model, uint32_t rank,
 }
 
 BoundModel::BoundModel(const CompiledModel &model)
-    : model(model), api(model.api()) {
+    : api(model.api()) {
   for (uint32_t rank = 0; rank < model.numRanks(DELTA_SOURCE); ++rank)
     sources.emplace_back(model, DELTA_SOURCE, rank);
   for (uint32_t rank = 0; rank < model.numRanks(DELTA_DESTINATION); ++rank)

@@ -102,7 +102,6 @@ private:
                                     delta_error_t error);
   static void release(void *, uint32_t, uint32_t, delta_bytes_t) {}
 
-  const CompiledModel &model;
   const delta_plan_api_t &api;
   std::deque<RankParams> sources, destinations;
   std::vector<delta_sender_t *> senders;
