@@ -8,6 +8,8 @@
 #include "codegen/device/IndexFunctions.h"
 #include "runtime/Expand.h"
 
+#include <algorithm>
+
 using namespace delta::runtime;
 namespace device = delta::device;
 
@@ -15,12 +17,52 @@ namespace device = delta::device;
   if (!(condition))                                                            \
   return Status::error(DELTA_INTERNAL, "plan tables: " __VA_ARGS__)
 
+/// Elements of a parameter at most. Bytes, and sums over its tiles, fit 64 bits
+/// with room to spare.
+static constexpr int64_t MaxElements = int64_t(1) << 44;
+/// Ranks of a side at most, replicas included.
+static constexpr uint64_t MaxRanks = uint64_t(1) << 24;
+/// Tiles of a rank at most.
+static constexpr int64_t MaxTiles = int64_t(1) << 60;
+
+/// Product of sizes that are not negative; -1 beyond `limit`.
+static int64_t product(const int64_t *sizes, uint32_t count, int64_t limit) {
+  int64_t total = 1;
+  for (uint32_t i = 0; i < count; ++i)
+    if (sizes[i] < 0 || __builtin_mul_overflow(total, sizes[i], &total) ||
+        total > limit)
+      return -1;
+  return total;
+}
+
+static Status checkExperts(const delta_side_t &side, const delta_class_t &type,
+                           uint32_t index) {
+  REQUIRE(type.num_experts <= side.num_experts, "class %u: %u experts of %u",
+          index, type.num_experts, side.num_experts);
+  REQUIRE(type.expert_stride >= 0 && type.expert_stride <= MaxElements &&
+              (type.expert_stride == 0 || type.num_experts != 0),
+          "class %u: experts are %lld elements apart", index,
+          static_cast<long long>(type.expert_stride));
+  if (type.expert_stride == 0)
+    return {};
+  int64_t slices = numElements(type) / type.expert_stride;
+  for (uint32_t i = 0; i < type.num_experts; ++i)
+    REQUIRE(side.experts[i].local < slices,
+            "class %u: expert %u is slice %u of %lld", index, i,
+            side.experts[i].local, static_cast<long long>(slices));
+  return {};
+}
+
 static Status checkClass(const delta_tables_t &tables, const delta_side_t &side,
                          uint32_t index) {
   const delta_class_t &type = side.classes[index];
   REQUIRE(elementSize(type.dtype) != 0, "class %u: dtype %u", index,
           type.dtype);
   REQUIRE(type.rank <= DELTA_MAX_RANK, "class %u: rank %u", index, type.rank);
+  REQUIRE(product(type.shape, type.rank, MaxElements) >= 0,
+          "class %u: shape %s, at most %lld elements are allowed", index,
+          shapeText(type.shape, type.rank).c_str(),
+          static_cast<long long>(MaxElements));
   REQUIRE(type.num_names > 0 && type.first_name < side.num_names &&
               type.num_names <= side.num_names - type.first_name,
           "class %u: names", index);
@@ -29,8 +71,8 @@ static Status checkClass(const delta_tables_t &tables, const delta_side_t &side,
           "class %u: layer kind %u", index, type.layer_kind);
   REQUIRE(type.layer_kind != DELTA_NONE || type.stage < side.pp,
           "class %u: stage %u of %u", index, type.stage, side.pp);
-  REQUIRE(type.num_experts <= side.num_experts, "class %u: %u experts of %u",
-          index, type.num_experts, side.num_experts);
+  if (Status status = checkExperts(side, type, index); status.failed())
+    return status;
   uint32_t axisSize = type.axis == DELTA_AXIS_TP    ? side.tp
                       : type.axis == DELTA_AXIS_ETP ? side.etp
                                                     : 1;
@@ -46,11 +88,22 @@ static Status checkSide(const delta_tables_t &tables, const delta_side_t &side,
   REQUIRE(side.tp && side.cp && side.dp && side.ep && side.etp && side.edp &&
               side.pp,
           "%s: a size is 0", name);
-  uint64_t perStage = uint64_t(side.tp) * side.cp * side.dp;
-  REQUIRE(perStage == uint64_t(side.etp) * side.ep * side.edp,
+  const int64_t dense[] = {side.tp, side.cp, side.dp, side.pp};
+  const int64_t sparse[] = {side.etp, side.ep, side.edp, side.pp};
+  int64_t numRanks = product(dense, 4, MaxRanks);
+  REQUIRE(numRanks > 0, "%s: more than %llu ranks", name,
+          static_cast<unsigned long long>(MaxRanks));
+  REQUIRE(numRanks == product(sparse, 4, MaxRanks),
           "%s: tp*cp*dp is not etp*ep*edp", name);
-  REQUIRE(side.ranks_per_replica == perStage * side.pp,
-          "%s: %u ranks a replica", name, side.ranks_per_replica);
+  REQUIRE(side.ranks_per_replica == numRanks, "%s: %u ranks a replica", name,
+          side.ranks_per_replica);
+  REQUIRE((side.classes || !side.num_classes) &&
+              (side.layers || !side.num_layers) &&
+              (side.experts || !side.num_experts) &&
+              (side.names || !side.num_names),
+          "%s: a table is null", name);
+  for (uint32_t i = 0; i < side.num_names; ++i)
+    REQUIRE(side.names[i], "%s: name %u is null", name, i);
   for (uint32_t i = 0; i < side.num_layers; ++i)
     REQUIRE(side.layers[i].stage < side.pp, "%s: layer %u on stage %u", name, i,
             side.layers[i].stage);
@@ -64,6 +117,26 @@ static Status checkSide(const delta_tables_t &tables, const delta_side_t &side,
     if (Status status = checkClass(tables, side, i); status.failed())
       return status;
   return {};
+}
+
+static bool hasNegative(const int64_t *strides, uint32_t count) {
+  return std::any_of(strides, strides + count,
+                     [](int64_t stride) { return stride < 0; });
+}
+
+/// True if all elements of a box lie in a parameter of the class, or in the
+/// slice of an expert. Extents are positive and strides are not negative.
+static bool staysInside(const delta_box_t &box, int64_t offset,
+                        const int64_t *strides, const delta_class_t &type) {
+  int64_t limit = type.expert_stride ? type.expert_stride : numElements(type);
+  int64_t last = offset;
+  for (uint32_t loop = 0; loop < box.num_loops; ++loop) {
+    int64_t reach;
+    if (__builtin_mul_overflow(box.extent[loop] - 1, strides[loop], &reach) ||
+        __builtin_add_overflow(last, reach, &last))
+      return false;
+  }
+  return offset >= 0 && last < limit;
 }
 
 static Status checkImage(const delta_box_t &box, uint32_t index,
@@ -85,15 +158,14 @@ static Status checkImage(const delta_box_t &box, uint32_t index,
           to.ways);
   REQUIRE(to.num_experts == 0 || from.num_experts != 0,
           "box %u: image with experts of a class without", index);
+  REQUIRE(to.num_experts == 0 || from.num_experts <= to.num_experts,
+          "box %u: image has %u experts of %u", index, to.num_experts,
+          from.num_experts);
   // An image that could fall outside its parameter would write anywhere.
-  int64_t last = image.offset;
-  for (uint32_t loop = 0; loop < box.num_loops; ++loop) {
-    REQUIRE(image.stride[loop] >= 0, "box %u: negative stride", index);
-    last += (box.extent[loop] - 1) * image.stride[loop];
-  }
-  int64_t limit = to.expert_stride ? to.expert_stride : numElements(to);
-  REQUIRE(image.offset >= 0 && last < limit, "box %u: image leaves class %u",
-          index, image.class_index);
+  REQUIRE(!hasNegative(image.stride, box.num_loops), "box %u: negative stride",
+          index);
+  REQUIRE(staysInside(box, image.offset, image.stride, to),
+          "box %u: image leaves class %u", index, image.class_index);
   return {};
 }
 
@@ -124,15 +196,15 @@ static Status checkBox(const delta_tables_t &tables, uint32_t index) {
           box.source_way, from.ways);
   REQUIRE(box.num_loops > 0 && box.num_loops <= DELTA_MAX_LOOPS,
           "box %u: %u loops", index, box.num_loops);
-  int64_t last = box.source_offset;
-  for (uint32_t loop = 0; loop < box.num_loops; ++loop) {
+  for (uint32_t loop = 0; loop < box.num_loops; ++loop)
     REQUIRE(box.extent[loop] > 0, "box %u: empty loop", index);
-    REQUIRE(box.source_stride[loop] >= 0, "box %u: negative stride", index);
-    last += (box.extent[loop] - 1) * box.source_stride[loop];
-  }
-  int64_t limit = from.expert_stride ? from.expert_stride : numElements(from);
-  REQUIRE(box.source_offset >= 0 && last < limit, "box %u: leaves its class",
-          index);
+  REQUIRE(!hasNegative(box.source_stride, box.num_loops),
+          "box %u: negative stride", index);
+  REQUIRE(staysInside(box, box.source_offset, box.source_stride, from),
+          "box %u: leaves its class", index);
+  REQUIRE(product(box.extent, box.num_loops, MaxElements) > 0,
+          "box %u: more than %lld elements", index,
+          static_cast<long long>(MaxElements));
   REQUIRE(box.source_stride[box.num_loops - 1] == 1,
           "box %u: run is not contiguous", index);
   REQUIRE(box.tile_runs > 0 && box.tile_columns > 0 &&
@@ -160,23 +232,72 @@ static Status checkBox(const delta_tables_t &tables, uint32_t index) {
   return status.failed() ? status : checkNeutralLayers(tables, index);
 }
 
+static Status checkLayerKinds(const delta_tables_t &tables) {
+  REQUIRE((tables.layer_kinds || !tables.num_layer_kinds) &&
+              (tables.layer_ids || !tables.num_layer_ids) &&
+              (tables.boxes || !tables.num_boxes) &&
+              (tables.images || !tables.num_images),
+          "a table is null");
+  for (uint32_t i = 0; i < tables.num_layer_kinds; ++i) {
+    const delta_layer_kind_t &kind = tables.layer_kinds[i];
+    REQUIRE(kind.first <= tables.num_layer_ids &&
+                kind.count <= tables.num_layer_ids - kind.first,
+            "layer kind %u: layers", i);
+    for (uint32_t j = 1; j < kind.count; ++j)
+      REQUIRE(tables.layer_ids[kind.first + j - 1] <
+                  tables.layer_ids[kind.first + j],
+              "layer kind %u: layers do not ascend", i);
+  }
+  return {};
+}
+
+/// Tiles of all instances of a box, -1 beyond the limit.
+static int64_t instanceTiles(const delta_tables_t &tables,
+                             const delta_box_t &box) {
+  const delta_class_t &type = tables.source.classes[box.source_class];
+  int64_t sizes[] = {box.num_tiles,
+                     type.layer_kind == DELTA_NONE
+                         ? 1
+                         : tables.layer_kinds[type.layer_kind].count,
+                     std::max(type.num_experts, 1u)};
+  return product(sizes, 3, MaxTiles);
+}
+
 Status delta::runtime::checkTables(const delta_tables_t &tables) {
   REQUIRE(tables.size == sizeof(delta_tables_t), "size %u, this is %zu",
           tables.size, sizeof(delta_tables_t));
   REQUIRE(tables.abi_version == DELTA_ABI_VERSION, "ABI version %u, this is %u",
           tables.abi_version, DELTA_ABI_VERSION);
-  Status status = checkSide(tables, tables.source, "source");
+  Status status = checkLayerKinds(tables);
+  if (!status.failed())
+    status = checkSide(tables, tables.source, "source");
   if (!status.failed())
     status = checkSide(tables, tables.hf, "neutral side");
   if (!status.failed() && !tables.destination_is_hf)
     status = checkSide(tables, tables.destination, "destination");
-  for (uint32_t i = 0; i < tables.num_boxes && !status.failed(); ++i) {
+  if (status.failed())
+    return status;
+  REQUIRE(tables.hf.ranks_per_replica == 1, "neutral side: %u ranks",
+          tables.hf.ranks_per_replica);
+  uint64_t perReplica =
+      tables.destination_is_hf ? 1 : tables.destination.ranks_per_replica;
+  REQUIRE(tables.destination.replicas * perReplica <= MaxRanks,
+          "destination: more than %llu ranks",
+          static_cast<unsigned long long>(MaxRanks));
+  int64_t numTiles = 0;
+  for (uint32_t i = 0; i < tables.num_boxes; ++i) {
     const delta_box_t *box = tables.boxes + i;
     auto key = [](const delta_box_t &b) {
       return uint64_t(b.source_class) << 32 | b.source_way;
     };
     REQUIRE(i == 0 || key(box[-1]) <= key(*box), "box %u: out of order", i);
     status = checkBox(tables, i);
+    if (status.failed())
+      return status;
+    int64_t more = instanceTiles(tables, *box);
+    REQUIRE(more >= 0 && more <= MaxTiles - numTiles, "more than %lld tiles",
+            static_cast<long long>(MaxTiles));
+    numTiles += more;
   }
-  return status;
+  return {};
 }

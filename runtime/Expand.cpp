@@ -101,6 +101,14 @@ uint32_t Expander::setOf(uint32_t boxIndex, uint32_t layer, uint32_t expert) {
   return lastSet;
 }
 
+/// numTiles * replica / numReplicas, without the product.
+int64_t Expander::shareOfTiles(int64_t numTiles, uint32_t replica,
+                               const Share &share) {
+  int64_t each = numTiles / share.numReplicas;
+  int64_t rest = numTiles % share.numReplicas;
+  return each * replica + rest * replica / share.numReplicas;
+}
+
 void Expander::addRows(Expansion &out, uint32_t classIndex) {
   const delta_class_t &type = source.getClass(classIndex);
   Coordinates at = source.coordinates(out.rank);
@@ -120,8 +128,8 @@ void Expander::addRows(Expansion &out, uint32_t classIndex) {
   std::vector<uint32_t> layers = source.layersOf(type, at.pp);
   std::vector<uint32_t> experts = source.expertsOf(type, at.ep);
   for (; box != end && boxKey(*box) == wanted; ++box) {
-    int64_t begin = box->num_tiles * share.replica / share.numReplicas;
-    int64_t finish = box->num_tiles * (share.replica + 1) / share.numReplicas;
+    int64_t begin = shareOfTiles(box->num_tiles, share.replica, share);
+    int64_t finish = shareOfTiles(box->num_tiles, share.replica + 1, share);
     if (begin == finish)
       continue;
     uint32_t boxIndex = uint32_t(box - tables.boxes);

@@ -90,6 +90,8 @@ public:
 private:
   struct Share;
   Share shareOf(const delta_class_t &type, uint32_t rank) const;
+  static int64_t shareOfTiles(int64_t numTiles, uint32_t replica,
+                              const Share &share);
   uint32_t setOf(uint32_t box, uint32_t layer, uint32_t expert);
   void addRanks(const delta_image_t &image, uint32_t stage, uint32_t ep,
                 std::vector<uint32_t> &ranks) const;

@@ -152,8 +152,8 @@ std::string Side::name(const Param &param, uint32_t alternative) const {
     while (*text && *text != '}' && *text != '+' && *text != '-')
       ++text;
     char *end = const_cast<char *>(text);
-    if (*text == '+' || *text == '-')
-      number += strtoll(text, &end, 10);
+    if (*text == '+' || *text == '-') // wraps around in a name that is nonsense
+      number = int64_t(uint64_t(number) + uint64_t(strtoll(text, &end, 10)));
     out += std::to_string(number);
     text = *end == '}' ? end + 1 : end;
   }
