@@ -130,14 +130,15 @@ TEST_F(ModelReader, DpIsTheSmallestThatFits) {
 
 TEST_F(ModelReader, PathsAreRelativeToTheModel) {
   file("sub/config.json", R"({"model_type": "toy", "nan": NaN})");
-  std::string path = file("sub/model.json",
-                          R"({"config": "config.json", "family": "f.mlir"})");
+  std::string path = file("sub/model.json", R"({"config": "config.json",
+      "family": "f.mlir", "checkpoint": "weights"})");
   std::string error;
   auto model = readModel(path, error);
   ASSERT_TRUE(model) << error;
   EXPECT_EQ(model->modelType, "toy");
   EXPECT_EQ(fs::path(model->configPath), folder + "/sub/config.json");
   EXPECT_EQ(fs::path(model->familyPath), folder + "/sub/f.mlir");
+  EXPECT_EQ(fs::path(model->checkpointPath), folder + "/sub/weights");
 }
 
 TEST_F(ModelReader, DestinationHasTheTrainersKeys) {
@@ -275,9 +276,7 @@ TEST_F(ModelReader, KeysOfLaterWorkTakeTheirDefaultOnly) {
            {R"("sync": {"frozen": ["*"]})",
             "sync.frozen is [\"*\"]: not built yet, only []"},
            {R"("sync": {"verify_every": 10})",
-            "sync.verify_every is 10: not built yet, only 0"},
-           {R"("checkpoint": "dir")",
-            "checkpoint is \"dir\": not built yet, only null"}})
+            "sync.verify_every is 10: not built yet, only 0"}})
     EXPECT_THAT(failure("{\"config\": {}, " + entry + "}"),
                 testing::EndsWith("error: " + message));
 }
