@@ -230,6 +230,79 @@ TEST_F(DemoPlanTest, ErrorsNameRankParameterAndCall) {
   EXPECT_STREQ(text, "sender_diff: a pointer is null");
 }
 
+TEST_F(DemoPlanTest, HasACapacityAndCanBeBoundAgain) {
+  uint16_t words[2][12] = {}, heldWords[2][32] = {};
+  float norm[4] = {}, heldNorm[4] = {};
+  delta_sender_t *senders[2] = {};
+  delta_receiver_t *receiver = nullptr;
+  delta_inproc_t *inproc = nullptr;
+  delta_param_t params[] = {param("words.weight", DELTA_BF16, {3, 4}, words[0]),
+                            param("norm.weight", DELTA_FP32, {4}, norm)};
+  delta_param_t heldParams[] = {
+      param("words.weight", DELTA_BF16, {8, 4}, heldWords[0]),
+      param("norm.weight", DELTA_FP32, {4}, heldNorm)};
+  for (uint32_t rank = 0; rank < 2; ++rank)
+    expectOk(api->sender_create(rank, params, 2, 1, 1, &senders[rank], error));
+  expectOk(api->receiver_create(0, heldParams, 2, 1, 1, &receiver, error));
+  expectOk(api->inproc_create(&inproc, error));
+  delta_transport_t transport = api->inproc_transport(inproc);
+  EXPECT_EQ(api->sender_set_capacity(senders[0], 1, error),
+            DELTA_INVALID_ARGUMENT);
+  EXPECT_STREQ(
+      text, "rank 0: capacity: 1 elements, required are 8: the largest tile");
+  for (delta_sender_t *sender : senders)
+    expectOk(api->sender_set_capacity(sender, 8, error));
+  auto sync = [&](uint64_t version, uint32_t rounds) {
+    for (delta_sender_t *sender : senders) {
+      expectOk(version == 1
+                   ? api->sender_seed(sender, 1, nullptr, error)
+                   : api->sender_diff(sender, version, nullptr, error));
+      if (sender == senders[0]) {
+        EXPECT_EQ(api->sender_rounds(sender), rounds);
+      }
+      expectOk(api->sender_send(sender, &transport, error));
+    }
+    expectOk(api->receiver_receive(receiver, &transport, error));
+    expectOk(api->receiver_commit(receiver, error));
+    for (delta_sender_t *sender : senders)
+      expectOk(api->sender_acknowledge(sender, version, error));
+    EXPECT_EQ(api->sender_rounds(senders[0]), 0u);
+  };
+  sync(1, /*rounds=*/3);
+  EXPECT_EQ(heldNorm[3], 1.0f);
+
+  // The words move on both sides, and the old ones change.
+  params[0].data = words[1];
+  heldParams[0].data = heldWords[1];
+  memset(words[0], 0xee, sizeof(words[0]));
+  words[1][7] = 0x1234;
+  EXPECT_EQ(api->sender_check_bound(senders[0], params, 2, error),
+            DELTA_BIND_MISMATCH);
+  EXPECT_STREQ(text, "rank 0: \"words.weight\" (chunk 0): check: moved since "
+                     "it was bound");
+  EXPECT_EQ(api->receiver_check_bound(receiver, heldParams, 2, error),
+            DELTA_BIND_MISMATCH);
+  for (delta_sender_t *sender : senders)
+    expectOk(api->sender_rebind(sender, params, 2, error));
+  expectOk(api->receiver_rebind(receiver, heldParams, 2, error));
+  expectOk(api->sender_check_bound(senders[0], params, 2, error));
+  expectOk(api->receiver_check_bound(receiver, heldParams, 2, error));
+  sync(2, /*rounds=*/1);
+  EXPECT_EQ(heldWords[1][7], 0x1234);
+  EXPECT_EQ(heldWords[0][7], 0);
+  EXPECT_EQ(api->sender_rebind(senders[0], params, 1, error),
+            DELTA_BIND_MISMATCH);
+  EXPECT_STREQ(text, "rank 0: \"norm.weight\" (chunk 0): bind: missing");
+  EXPECT_EQ(api->receiver_rebind(nullptr, heldParams, 2, error),
+            DELTA_INVALID_ARGUMENT);
+  EXPECT_STREQ(text, "receiver_rebind: a pointer is null");
+
+  api->inproc_destroy(inproc);
+  api->receiver_destroy(receiver);
+  for (delta_sender_t *sender : senders)
+    api->sender_destroy(sender);
+}
+
 TEST_F(DemoPlanTest, ExportsOneSymbol) {
   EXPECT_EQ(outputOf("nm -D --defined-only --format=posix '" DELTA_DEMO_PLAN
                      "' | cut -d ' ' -f 1"),
