@@ -146,12 +146,15 @@ private:
       out.experts.push_back({0, expert});
 
     SideClasses classes(side);
+    llvm::DenseMap<Operation *, int64_t> numberOfValue;
     for (TensorOp tensor : classes.tensors) {
       // A second name of a tensor matters where tensors are the destination.
       neutralNumber.push_back(out.classes.size());
       if (tensor.getAlias() && !plan.destinationIsHf)
         continue;
       ApplyOp apply = applyOf(tensor);
+      auto [first, isFirst] =
+          numberOfValue.try_emplace(apply, out.classes.size());
       auto param = apply.getValues()[0].getDefiningOp<ParamOp>();
       FailureOr<std::vector<int64_t>> shape =
           literals(tensor, tensor.getShape());
@@ -169,7 +172,7 @@ private:
         tensorRow.expert_stride = numElements(*shape) / side.getExperts();
       tensorRow.axis = DELTA_AXIS_NONE;
       tensorRow.ways = 1;
-      tensorRow.copy_of = DELTA_NONE;
+      tensorRow.copy_of = isFirst ? DELTA_NONE : uint32_t(first->second);
       out.classes.push_back(lowered);
     }
     return success();

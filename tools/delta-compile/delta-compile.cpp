@@ -299,8 +299,6 @@ static int compile(const Model &model) {
 
   if (failed(runPipeline(*module, mapPipeline)))
     return 1;
-  if (emit == Emit::Maps)
-    return write(print(*module));
   FailureOr<LoweredPlan> plan = lowerPlan(*module, model.replicas);
   if (failed(plan))
     return 1;
@@ -311,6 +309,8 @@ static int compile(const Model &model) {
   if (crossCheckMode == CrossCheck::Full)
     if (int status = runCrossCheck(*plan, *program))
       return status;
+  if (emit == Emit::Maps)
+    return write(print(*module));
   if (emit == Emit::Proof)
     return write(printCertificate(*module, *plan));
   if (emit == Emit::Cuda)
@@ -340,6 +340,10 @@ int main(int argc, char **argv) {
   if (emit == Emit::So && target == Target::Cuda)
     return fail("error: plans for a GPU are not built yet; --emit=cuda prints "
                 "their text");
+  if (crossCheckMode == CrossCheck::Full &&
+      (emit == Emit::Import || emit == Emit::Reference))
+    return fail("error: --cross-check=full needs the maps, which --emit=import "
+                "and --emit=reference come before");
   if (emit == Emit::So && (output.empty() || output == "-")) {
     llvm::errs() << "error: --emit=so needs -o FILE\n";
     return 2;

@@ -17,6 +17,10 @@ static const std::string Checkpoint = "model.layers.0.self_attn.";
 static void expectHeads(const Json &json, int64_t keyHeads) {
   const CompiledModel model(json);
   ASSERT_EQ(model.exitCode(), 0) << model.messages();
+  // And the compiler says which values it took.
+  EXPECT_NE(model.messages().find("the config leaves out or nulls: "),
+            std::string::npos)
+      << model.messages();
   const auto shape = [&](const std::string &name) {
     return model.shapeOf(DELTA_HF, 0, 0, Checkpoint + name + ".weight");
   };
