@@ -17,6 +17,7 @@
 #include "tools/delta-compile/Proof.h"
 #include "tools/delta-compile/TableMap.h"
 #include "tools/reference/CrossCheck.h"
+#include "tools/reference/SampleCheck.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Pass/PassManager.h"
@@ -124,15 +125,29 @@ std::string delta::test::checkerError(const std::string &certificate,
   return delta::certificate::check(certificate, storage.tables()).error;
 }
 
-std::string delta::test::interpreterError(const reference::Program &program,
-                                          const LoweredPlan &plan) {
+template <typename Check>
+static std::string errorOf(const LoweredPlan &plan, const Check &check) {
   TableStorage storage(plan);
   std::string error;
   auto map = mapOfTables(storage.tables(), error);
   if (!map)
     return error;
-  auto report = reference::crossCheck(program, *map, error);
+  std::optional<reference::Report> report = check(*map, error);
   if (!report)
     return error;
   return report->first ? toText(*report->first) : std::string();
+}
+
+std::string delta::test::interpreterError(const reference::Program &program,
+                                          const LoweredPlan &plan) {
+  return errorOf(plan, [&](reference::MapSource &map, std::string &error) {
+    return reference::crossCheck(program, map, error);
+  });
+}
+
+std::string delta::test::sampleError(const reference::Program &program,
+                                     const LoweredPlan &plan) {
+  return errorOf(plan, [&](reference::MapSource &map, std::string &error) {
+    return reference::sampleCheck(program, map, /*seed=*/7, error);
+  });
 }

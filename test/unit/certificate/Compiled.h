@@ -59,9 +59,12 @@ private:
 /// Empty, or what the checker says is wrong.
 std::string checkerError(const std::string &certificate,
                          const LoweredPlan &plan);
-/// Empty, or what the interpreter says is wrong.
+/// Empty, or what the interpreter says is wrong, over every element or over a
+/// sample.
 std::string interpreterError(const reference::Program &program,
                              const LoweredPlan &plan);
+std::string sampleError(const reference::Program &program,
+                        const LoweredPlan &plan);
 
 } // namespace delta::test
 

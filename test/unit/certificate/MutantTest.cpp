@@ -152,7 +152,8 @@ std::vector<Fault> faultsOf(ModuleOp module, const std::string &pass) {
 
 /// Who stopped the faults of a pass and a field.
 struct Tally {
-  int planted = 0, same = 0, byLaterPass = 0, byChecker = 0, byInterpreter = 0;
+  int planted = 0, same = 0, byLaterPass = 0, byChecker = 0, byInterpreter = 0,
+      bySample = 0;
 };
 
 /// All that a plan and its certificate say.
@@ -200,21 +201,27 @@ TEST_P(Mutants, AreAllStopped) {
       bool interpreter = !interpreterError(model.program(), *plan).empty();
       tally.byChecker += checker;
       tally.byInterpreter += interpreter;
+      tally.bySample += !sampleError(model.program(), *plan).empty();
       if (!checker && !interpreter)
         survivors.push_back(passNames[p] + ", " + faults[index].field + ", " +
                             std::to_string(index));
     }
   }
-  int planted = 0;
+  int planted = 0, byInterpreter = 0, bySample = 0;
   for (auto &[name, tally] : tallies) {
     planted += tally.planted;
+    byInterpreter += tally.byInterpreter;
+    bySample += tally.bySample;
     planted -= tally.same;
     printf("%-44s planted %4d: same plan %4d, later pass %4d, checker %4d, "
-           "interpreter %4d\n",
+           "interpreter %4d, sample %4d\n",
            name.c_str(), tally.planted, tally.same, tally.byLaterPass,
-           tally.byChecker, tally.byInterpreter);
+           tally.byChecker, tally.byInterpreter, tally.bySample);
   }
   EXPECT_GT(planted, 200);
+  // A sample looks at four of an element's box: it sees most faults of a
+  // small model, and none that is not one.
+  EXPECT_GT(bySample * 10, byInterpreter * 7);
   EXPECT_EQ(survivors, std::vector<std::string>());
 }
 
@@ -230,6 +237,7 @@ TEST(Unharmed, ModelsHold) {
     ASSERT_TRUE(plan);
     EXPECT_EQ(checkerError(model.certificate(*plan), *plan), "");
     EXPECT_EQ(interpreterError(model.program(), *plan), "");
+    EXPECT_EQ(sampleError(model.program(), *plan), "");
   }
 }
 
