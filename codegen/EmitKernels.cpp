@@ -66,7 +66,8 @@ static void emitEntryPoint(SourceText &out, const std::string &name,
                            const std::string &arguments,
                            const std::string &body) {
   out.line();
-  out.line("extern \"C\" __global__ void __launch_bounds__(BlockThreads)");
+  out.line("extern \"C\" __global__ void");
+  out.line("__launch_bounds__(BlockThreads, BlocksOfProcessor)");
   out.line("    delta_" + name + "(const " + arguments + " arguments) {");
   out.line("  " + body + "(arguments);");
   out.line("}");
