@@ -24,7 +24,7 @@ from cases import (
 
 pytestmark = needs_tools
 
-HEADER_BYTES = 80
+HEADER_BYTES = 88
 
 
 def side(geometry: dict) -> dict:

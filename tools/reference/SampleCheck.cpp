@@ -9,9 +9,10 @@
 
 #include "tools/reference/Interpreter.h"
 #include "tools/reference/Pull.h"
-#include "tools/reference/TaggedSide.h"
 
+#include <algorithm>
 #include <map>
+#include <numeric>
 #include <random>
 #include <set>
 #include <unordered_map>
@@ -22,8 +23,8 @@ namespace {
 
 /// Instances of one box that are sampled.
 constexpr int maxInstances = 4;
-/// Source ranks that are looked at, spread over all of them.
-constexpr uint32_t maxRanks = 96;
+/// Source ranks that are looked at, drawn from all of them.
+constexpr size_t maxRanks = 32;
 
 /// An element under the name by which both sides know it.
 struct Known {
@@ -35,7 +36,7 @@ struct Known {
   }
 };
 
-/// One side, and what its ranks hold by (chunk, usual name).
+/// One side. Names are filled one by one, never for all layers and experts.
 class SideView {
 public:
   SideView(const Interpreter &interpreter)
@@ -44,16 +45,40 @@ public:
   const Interpreter &interpreter;
   Puller puller;
 
-  const LocalParam *find(uint32_t rank, uint32_t chunk,
-                         const std::string &name) {
-    auto [entry, isNew] = held.try_emplace(rank);
-    if (isNew)
-      for (LocalParam &param : interpreter.paramsOf(rank)) {
-        std::string key = std::to_string(param.chunk) + ":" + param.names[0];
-        entry->second.emplace(key, std::move(param));
-      }
-    auto it = entry->second.find(std::to_string(chunk) + ":" + name);
-    return it == entry->second.end() ? nullptr : &it->second;
+  /// Whether a rank holds instance (layer, expert) of a parameter in `chunk`
+  /// under `name`, and which shard of it.
+  bool holds(int64_t param, uint32_t rank, int64_t layer, int64_t expert,
+             uint32_t chunk, const std::string &name, int64_t &outWay) const {
+    const Side &side = interpreter.side();
+    const Geometry &g = side.geometry;
+    const Param &record = side.params[size_t(param)];
+    Coordinates at = interpreter.coordinates(rank);
+    LayerPlace place;
+    if (record.stage == Stage::Last)
+      place = {g.pp - 1, g.vpp - 1, 0};
+    else if (record.stage == Stage::Layers) {
+      if (!std::binary_search(record.layers.begin(), record.layers.end(),
+                              layer))
+        return false;
+      place = interpreter.layerPlaces()[size_t(layer)];
+    }
+    if ((record.stage == Stage::Layers) != (layer != kNone) ||
+        record.expert != (expert != kNone) || place.stage != at.pp ||
+        place.chunk != int64_t(chunk))
+      return false;
+    int64_t localExpert = expert;
+    if (record.expert) {
+      int64_t each = side.numExperts / g.ep;
+      if (expert / each != at.ep)
+        return false;
+      localExpert = expert % each;
+    }
+    const std::string &axis = puller.axis(param);
+    int64_t ways = puller.ways(param);
+    outWay = axis == "tp"    ? at.tp / (g.tp / ways)
+             : axis == "etp" ? at.etp / (g.etp / ways)
+                             : 0;
+    return expandName(record.names[0], place.local, localExpert) == name;
   }
 
   std::string describe(const Known &known) const {
@@ -71,10 +96,6 @@ public:
     return interpreter.side().params[size_t(param)].expert ? ranks / g.ep
                                                            : ranks;
   }
-
-private:
-  std::unordered_map<uint32_t, std::unordered_map<std::string, LocalParam>>
-      held;
 };
 
 class Sampler {
@@ -83,15 +104,18 @@ public:
           SideView *destination, uint64_t seed)
       : program(program), map(map), source(source), destination(destination),
         random(seed) {
-    std::vector<NeutralTensor> all = neutralTensors(source.interpreter);
-    for (NeutralTensor &tensor : all)
-      tensors.emplace(tensor.name, tensor);
+    for (const Tensor &tensor : program.source.tensors) {
+      Domain domain = source.interpreter.factsOf(tensor).domain;
+      bool each = domain.expert && !tensor.stack;
+      numTensors += domain.layers.size() *
+                    (each ? uint64_t(program.source.numExperts) : 1);
+    }
   }
 
   Report run() {
     if (map.destinationIsHf() != !destination ||
-        map.numParams(DELTA_HF, 0) != tensors.size())
-      wrong("", std::to_string(tensors.size()) + " tensors",
+        map.numParams(DELTA_HF, 0) != numTensors)
+      wrong("", std::to_string(numTensors) + " tensors",
             std::to_string(map.numParams(DELTA_HF, 0)));
     uint32_t numRanks = map.numRanks(DELTA_SOURCE);
     if (numRanks != source.interpreter.numRanks())
@@ -99,9 +123,14 @@ public:
             std::to_string(numRanks));
     if (report.mismatches)
       return report;
-    uint32_t count = std::min(numRanks, maxRanks);
-    for (uint32_t i = 0; i < count; ++i)
-      sampleRank(uint32_t(uint64_t(i) * numRanks / count));
+    std::vector<uint32_t> ranks(numRanks);
+    std::iota(ranks.begin(), ranks.end(), 0);
+    if (ranks.size() > maxRanks) {
+      std::shuffle(ranks.begin(), ranks.end(), random);
+      ranks.resize(maxRanks);
+    }
+    for (uint32_t rank : ranks)
+      sampleRank(rank);
     for (size_t p = 0; p < program.source.params.size(); ++p)
       if (!program.source.params[p].copyOf && !metParams.count(int64_t(p)))
         wrong("", "\"" + program.source.params[p].names[0] + "\" to be sent",
@@ -175,14 +204,27 @@ private:
     }
     uint32_t ranks = uint32_t(view.interpreter.numRanks());
     std::string name = namesOf(info).front();
-    const LocalParam *held = view.find(place.rank % ranks, info.chunk, name);
-    if (!held) {
+    int64_t layer = numberOf(info.layer), expert = numberOf(info.expert);
+    int64_t way = 0, param = 0;
+    const std::vector<Param> &records = view.interpreter.side().params;
+    auto holds = [&](int64_t p) {
+      return view.holds(p, place.rank % ranks, layer, expert, info.chunk, name,
+                        way);
+    };
+    // A class is the same record every time; the first time it is looked for.
+    auto [known, isNew] = recordOfClass[side].try_emplace(info.class_index, 0);
+    if (isNew)
+      while (known->second + 1 < int64_t(records.size()) &&
+             !holds(known->second))
+        ++known->second;
+    param = known->second;
+    if (!holds(param)) {
       wrong(where, "no \"" + name + "\"",
             "one in chunk " + std::to_string(info.chunk));
       return false;
     }
-    const Param &record = view.interpreter.side().params[size_t(held->param)];
-    Shape shape = view.interpreter.localShape(held->param);
+    const Param &record = records[size_t(param)];
+    Shape shape = view.interpreter.localShape(param);
     int64_t size = 1;
     for (int64_t extent : shape)
       size *= extent;
@@ -196,11 +238,10 @@ private:
                 "or type");
       return false;
     }
-    out.origin.param = view.interpreter.original(held->param);
-    out.origin.element =
-        view.puller.unsharded(held->param, held->way, place.element);
-    out.layer = held->layer;
-    out.expert = held->expert;
+    out.origin.param = view.interpreter.original(param);
+    out.origin.element = view.puller.unsharded(param, way, place.element);
+    out.layer = layer;
+    out.expert = expert;
     return true;
   }
 
@@ -211,13 +252,12 @@ private:
       wrong("", "tensor " + std::to_string(place.param), "an error");
       return false;
     }
-    auto it = tensors.find(namesOf(info).front());
-    if (it == tensors.end()) {
+    int64_t t = tensorOf(info);
+    if (t == kNone) {
       wrong("", "no \"" + namesOf(info).front() + "\"", "one");
       return false;
     }
-    const NeutralTensor &tensor = it->second;
-    const Tensor &record = program.source.tensors[size_t(tensor.tensor)];
+    const Tensor &record = program.source.tensors[size_t(t)];
     int64_t size = 1;
     for (int64_t extent : record.shape)
       size *= extent;
@@ -225,18 +265,43 @@ private:
         dtypeName(info.dtype) != record.dtype || place.element < 0 ||
         place.element >= size) {
       wrong("",
-            "\"" + tensor.name + "\" of " + std::to_string(size) +
+            "\"" + namesOf(info).front() + "\" of " + std::to_string(size) +
                 " elements and type " + record.dtype,
             "element " + std::to_string(place.element) +
                 " of another shape or type");
       return false;
     }
-    metTensors.insert(tensor.tensor);
+    metTensors.insert(t);
     int64_t slice = record.stack ? size / record.shape[0] : size;
-    out.origin = view.puller.pull(tensor.tensor, place.element % slice);
-    out.layer = tensor.layer;
-    out.expert = record.stack ? place.element / slice : tensor.expert;
+    out.origin = view.puller.pull(t, place.element % slice);
+    out.layer = numberOf(info.layer);
+    out.expert = record.stack ? place.element / slice : numberOf(info.expert);
     return true;
+  }
+
+  static int64_t numberOf(uint32_t index) {
+    return index == DELTA_NONE ? kNone : int64_t(index);
+  }
+
+  /// The record of a tensor of the plan, or kNone.
+  int64_t tensorOf(const delta_param_info_t &info) {
+    std::string name = namesOf(info).front();
+    auto is = [&](int64_t t) {
+      const Tensor &tensor = program.source.tensors[size_t(t)];
+      Domain domain = source.interpreter.factsOf(tensor).domain;
+      return std::binary_search(domain.layers.begin(), domain.layers.end(),
+                                numberOf(info.layer)) &&
+             (domain.expert && !tensor.stack) == (info.expert != DELTA_NONE) &&
+             source.interpreter.tensorName(t, numberOf(info.layer),
+                                           numberOf(info.expert)) == name;
+    };
+    auto [known, isNew] =
+        recordOfClass[DELTA_HF].try_emplace(info.class_index, 0);
+    if (isNew)
+      while (known->second + 1 < int64_t(program.source.tensors.size()) &&
+             !is(known->second))
+        ++known->second;
+    return is(known->second) ? known->second : kNone;
   }
 
   static std::string opName(bool shifted) { return shifted ? "+1" : "no op"; }
@@ -283,9 +348,7 @@ private:
   bool sameValue(const ElementPlaces &places, int64_t t, const Known &wanted) {
     delta_param_info_t info = {};
     map.param(DELTA_HF, 0, places.hf.param, info);
-    const Tensor &own =
-        program.source
-            .tensors[size_t(tensors.at(namesOf(info).front()).tensor)];
+    const Tensor &own = program.source.tensors[size_t(tensorOf(info))];
     const Tensor &other = program.source.tensors[size_t(t)];
     if (other.shape != own.shape || other.stack != own.stack)
       return false;
@@ -328,7 +391,9 @@ private:
   SideView &source;
   SideView *destination;
   std::mt19937_64 random;
-  std::unordered_map<std::string, NeutralTensor> tensors;
+  uint64_t numTensors = 0;
+  /// Record of each class of the plan, by side.
+  std::map<int, std::map<uint32_t, int64_t>> recordOfClass;
   std::unordered_map<uint32_t, int> instances;
   std::set<int64_t> metParams, metTensors;
   Report report;

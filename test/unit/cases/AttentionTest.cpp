@@ -23,9 +23,14 @@ static Element head(char which, int64_t row) {
 }
 
 // Case 3: a fork fuses the output gate too and calls the result linear_qgkv.
+// Its config says so, and the compiler stops; without that, bind does.
 TEST(AttentionTest, UnknownFusedProjectionIsRefusedByName) {
-  const CompiledModel model(tinyDense(R"({"config": {"attn_output_gate":
+  const CompiledModel gated(tinyDense(R"({"config": {"attn_output_gate":
                                                      true}})"));
+  EXPECT_EQ(gated.exitCode(), 1);
+  EXPECT_THAT(gated.messages(),
+              HasSubstr("gates beside the queries are not mapped"));
+  const CompiledModel model(tinyDense("{}"));
   RankParams params(model, DELTA_SOURCE, 0);
   ASSERT_EQ(bindSender(model, 0, params), "");
   const std::string name = Attention + "linear_qgkv.weight";

@@ -126,8 +126,7 @@ std::string delta::test::bindSender(const CompiledModel &model, uint32_t rank,
              : "status " + std::to_string(status) + ": " + text;
 }
 
-BoundModel::BoundModel(const CompiledModel &model)
-    : api(model.api()) {
+BoundModel::BoundModel(const CompiledModel &model) : api(model.api()) {
   for (uint32_t rank = 0; rank < model.numRanks(DELTA_SOURCE); ++rank)
     sources.emplace_back(model, DELTA_SOURCE, rank);
   for (uint32_t rank = 0; rank < model.numRanks(DELTA_DESTINATION); ++rank)
