@@ -35,6 +35,11 @@ public:
             delta_tile_info_t &out) override {
     return !index.tileInfo(sourceRank, tile, out).failed();
   }
+  uint64_t nextRow(uint32_t sourceRank, uint64_t tile) override {
+    const runtime::Row &row =
+        index.getExpansion(sourceRank).rowOf(int64_t(tile));
+    return uint64_t(row.firstTile + row.numTiles());
+  }
   bool element(uint32_t sourceRank, uint64_t tile, uint32_t offset,
                reference::ElementPlaces &out) override {
     uint32_t count = 0;

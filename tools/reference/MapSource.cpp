@@ -13,6 +13,24 @@
 #include "tools/reference/MapSource.h"
 
 namespace delta::reference {
+
+uint64_t MapSource::nextRow(uint32_t sourceRank, uint64_t first) {
+  delta_tile_info_t here = {}, there = {};
+  const uint64_t end = numTiles(sourceRank);
+  if (!tile(sourceRank, first, here))
+    return end;
+  auto inRow = [&](uint64_t t) {
+    return t < end && tile(sourceRank, t, there) && there.row == here.row;
+  };
+  uint64_t last = first, step = 1;
+  for (; inRow(last + step); step *= 2)
+    last += step;
+  for (; step; step /= 2)
+    if (inRow(last + step))
+      last += step;
+  return last + 1;
+}
+
 namespace {
 
 class PlanMap : public MapSource {

@@ -41,6 +41,8 @@ public:
   virtual uint64_t numTiles(uint32_t sourceRank) = 0;
   virtual bool tile(uint32_t sourceRank, uint64_t tile,
                     delta_tile_info_t &out) = 0;
+  /// First tile of the row after the one that `tile` is in, or numTiles.
+  virtual uint64_t nextRow(uint32_t sourceRank, uint64_t tile);
   virtual bool element(uint32_t sourceRank, uint64_t tile, uint32_t offset,
                        ElementPlaces &out) = 0;
 };

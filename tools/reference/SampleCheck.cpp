@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <random>
 #include <set>
 #include <unordered_map>
@@ -23,8 +22,6 @@ namespace {
 
 /// Instances of one box that are sampled.
 constexpr int maxInstances = 4;
-/// Source ranks that are looked at, drawn from all of them.
-constexpr size_t maxRanks = 32;
 
 /// An element under the name by which both sides know it.
 struct Known {
@@ -123,13 +120,7 @@ public:
             std::to_string(numRanks));
     if (report.mismatches)
       return report;
-    std::vector<uint32_t> ranks(numRanks);
-    std::iota(ranks.begin(), ranks.end(), 0);
-    if (ranks.size() > maxRanks) {
-      std::shuffle(ranks.begin(), ranks.end(), random);
-      ranks.resize(maxRanks);
-    }
-    for (uint32_t rank : ranks)
+    for (uint32_t rank = 0; rank < numRanks; ++rank)
       sampleRank(rank);
     for (size_t p = 0; p < program.source.params.size(); ++p)
       if (!program.source.params[p].copyOf && !metParams.count(int64_t(p)))
@@ -152,28 +143,19 @@ private:
   void sampleRank(uint32_t rank) {
     uint64_t numTiles = map.numTiles(rank);
     for (uint64_t tile = 0; tile < numTiles;) {
-      delta_tile_info_t info = {}, other = {};
+      delta_tile_info_t info = {};
       if (!map.tile(rank, tile, info))
         return wrong("rank " + std::to_string(rank), "a tile", "an error");
-      uint64_t low = tile, step = 1;
-      while (low + step < numTiles && map.tile(rank, low + step, other) &&
-             other.row == info.row) {
-        low += step;
-        step *= 2;
-      }
-      for (; step; step /= 2)
-        if (low + step < numTiles && map.tile(rank, low + step, other) &&
-            other.row == info.row)
-          low += step;
+      uint64_t next = map.nextRow(rank, tile);
       if (instances[info.box]++ < maxInstances) {
         ++report.tensors;
         sampleTile(rank, tile);
-        if (low != tile) {
-          sampleTile(rank, low);
-          sampleTile(rank, tile + random() % (low - tile + 1));
+        if (next - tile > 1) {
+          sampleTile(rank, next - 1);
+          sampleTile(rank, tile + random() % (next - tile));
         }
       }
-      tile = low + 1;
+      tile = next;
     }
   }
 
