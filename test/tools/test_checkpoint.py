@@ -61,7 +61,9 @@ def header(shapes, dtypes=None):
 
 
 def write(path, entries, data_bytes, length=None):
-    text = json.dumps(entries).encode() if isinstance(entries, dict) else entries
+    text = entries
+    if isinstance(entries, dict):
+        text = json.dumps(entries).encode()
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(text) if length is None else length))
         file.write(text)
