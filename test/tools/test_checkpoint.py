@@ -280,3 +280,89 @@ def test_certificate_names_are_checked(tmp_path):
     (tmp_path / "model.json").write_text(json.dumps(model))
     assert ("source has tp 2 in the plan, model.json says 1"
             in check().stderr)
+
+
+def run_with(folder, weights, *arguments, trainer=None, rollout=None, **more):
+    model = folder / "run.json"
+    model.write_text(json.dumps({
+        "config": config(**more),
+        "trainer": trainer or {"tp": 2, "pp": 2, "vocab_multiple": 4},
+        "rollout": rollout or {"engine": "hf"}}))
+    return subprocess.run(
+        [f"{BIN}/delta-run", str(model), "--weights", str(weights), *arguments],
+        capture_output=True, text=True, timeout=120)
+
+
+def read(path):
+    data = path.read_bytes()
+    length = struct.unpack("<Q", data[:8])[0]
+    entries = json.loads(data[8:8 + length])
+    return {
+        name: data[8 + length + entry["data_offsets"][0]:
+                   8 + length + entry["data_offsets"][1]]
+        for name, entry in entries.items() if name != "__metadata__"}
+
+
+@pytest.mark.parametrize("dtype", ["BF16", "F16", "F32"])
+def test_run_starts_from_a_checkpoint(tmp_path, dtype):
+    shapes = tensors()
+    write(tmp_path / "a.safetensors",
+          *header(shapes, {name: dtype for name in shapes}))
+    trainer = {"tp": 2, "pp": 2, "vocab_multiple": 4,
+               "dtype": {"BF16": "bf16", "F16": "fp16", "F32": "fp32"}[dtype]}
+    result = run_with(tmp_path, tmp_path, "--steps", "2", "--changed", "5",
+                      "--dump", str(tmp_path / "dump"), trainer=trainer)
+    assert result.returncode == 0, result.stderr
+    before = read(tmp_path / "dump/before/destination-0.safetensors")
+    after = read(tmp_path / "dump/after/destination-0.safetensors")
+    assert before == read(tmp_path / "a.safetensors")
+    assert before != after
+
+
+def test_run_starts_from_a_sharded_checkpoint_to_another_geometry(tmp_path):
+    shapes = list(tensors().items())
+    weight_map = {}
+    for i in range(3):
+        name = f"model-0000{i}.safetensors"
+        write(tmp_path / name, *header(dict(shapes[i::3])))
+        weight_map |= {tensor: name for tensor, _ in shapes[i::3]}
+    (tmp_path / "model.safetensors.index.json").write_text(
+        json.dumps({"weight_map": weight_map}))
+    result = run_with(tmp_path, tmp_path, "--steps", "2", "--changed", "100",
+                      rollout={"engine": "megatron", "tp": 1, "pp": 2})
+    assert result.returncode == 0, result.stderr
+
+
+def test_run_refuses_weights_that_do_not_fit(tmp_path):
+    shapes = tensors()
+    del shapes["model.norm.weight"]
+    write(tmp_path / "a.safetensors", *header(shapes))
+    result = run_with(tmp_path, tmp_path)
+    assert result.returncode == 1
+    assert ('tensor "model.norm.weight" is not in the checkpoint'
+            in result.stderr)
+    shapes = tensors()
+    shapes["model.norm.weight"] = [H - 1]
+    write(tmp_path / "a.safetensors", *header(shapes))
+    assert "is [7] BF16, required [8] bf16" in run_with(
+        tmp_path, tmp_path).stderr
+    write(tmp_path / "a.safetensors",
+          *header(tensors(), {"lm_head.weight": "F8_E4M3"}))
+    assert "the checkpoint is quantized" in run_with(tmp_path, tmp_path).stderr
+    entries, size = header(tensors())
+    write(tmp_path / "a.safetensors", entries, size - 2)
+    assert "a.safetensors: error:" in run_with(tmp_path, tmp_path).stderr
+
+
+def test_second_name_with_other_bytes_is_found(tmp_path):
+    """A tied model whose checkpoint lists a head that differs."""
+    write(tmp_path / "a.safetensors", *header(tensors()))
+    model = tmp_path / "run.json"
+    model.write_text(json.dumps({
+        "config": config(tie_word_embeddings=True),
+        "checkpoint": str(tmp_path), "trainer": {"tp": 2}}))
+    result = subprocess.run(
+        [f"{BIN}/delta-run", str(model), "--weights", str(tmp_path)],
+        capture_output=True, text=True, timeout=120)
+    assert result.returncode == 1
+    assert '"lm_head.weight" [0, 0]: expected' in result.stderr

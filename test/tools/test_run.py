@@ -250,7 +250,7 @@ def test_bad_messages_are_refused(
 
 @pytest.mark.parametrize("arguments", [
     ["--target", "cuda"], ["--transport", "gloo"], ["--transport", "nccl"],
-    ["--transport", "files"], ["--weights", "folder"]])
+    ["--transport", "files"]])
 def test_not_built_yet(plans, tmp_path, arguments) -> None:
     plan = plans("qwen3", "tp2_pp2_to_hf")
     code, _, errors = run(tmp_path, *plan, *arguments)

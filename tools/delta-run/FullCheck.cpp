@@ -15,6 +15,8 @@
 
 #include "tools/delta-run/FullCheck.h"
 
+#include "tools/delta-run/Weights.h"
+
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -104,8 +106,7 @@ FullCheck::Arrays<T> FullCheck::runSource(const Group &group, int64_t layer,
   for (const int64_t param : group.params) {
     const reference::Param &record = source.side().params[size_t(param)];
     Array<T> &array = whole.emplace_back(record.shape);
-    update.fill(source.globalName(param, layer, expert), record.dtype, 0,
-                array.size(), step, array.data.get());
+    valuesOf(update, weights, source, {param, layer, expert}, step, array);
   }
   return source.run(group, std::move(whole), addScalars);
 }
@@ -157,6 +158,12 @@ void FullCheck::checkNeutral(const Item &item, int64_t step) {
     const bool stack = source.side().tensors[size_t(tensor)].stack;
     const std::string name = source.tensorName(tensor, item.layer, item.expert);
     const int64_t size = results[i].size();
+    // At first the receivers must hold the file's own bytes.
+    if (weights && step == 0)
+      std::memcpy(results[i].data.get(),
+                  weights->tensor(name) +
+                      (stack ? size_t(item.expert * size) * sizeof(T) : 0),
+                  size_t(size) * sizeof(T));
     for (size_t r = 0; r < tensorsByName.size(); ++r)
       compare("receiver " + std::to_string(r), *tensorsByName[r].at(name),
               stack ? item.expert * size : 0, results[i].data.get(), size);

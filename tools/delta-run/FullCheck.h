@@ -30,9 +30,9 @@ public:
   /// outlive the check.
   FullCheck(const reference::Interpreter &source,
             const reference::Interpreter *destination, const World &world,
-            const reference::Update &update)
-      : source(source), destination(destination), world(world), update(update) {
-  }
+            const reference::Update &update, const Weights *weights)
+      : source(source), destination(destination), world(world), update(update),
+        weights(weights) {}
 
   /// False, with `error` set, when the two sides cannot be joined.
   bool prepare(std::string &error);
@@ -67,6 +67,7 @@ private:
   const reference::Interpreter *destination;
   const World &world;
   const reference::Update &update;
+  const Weights *weights; ///< that the trainer started from, or null
 
   /// Of each receiver, its checkpoint tensors by name.
   std::vector<std::unordered_map<std::string, const Held *>> tensorsByName;

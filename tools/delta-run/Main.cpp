@@ -63,7 +63,7 @@ static int runTool(int argc, char **argv) {
   app.add_option("--seed", options.seed, "of weights and updates")
       ->capture_default_str();
   app.add_option("--weights", options.weights,
-                 "directory of shards to start from");
+                 "safetensors checkpoint to start from");
   app.add_option("--verify", options.verify,
                  "full: every element against the reference program")
       ->check(CLI::IsMember({"fingerprint", "replay", "full"}))

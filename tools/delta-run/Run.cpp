@@ -16,6 +16,7 @@
 #include "tools/delta-run/Options.h"
 #include "tools/delta-run/PlanCheck.h"
 #include "tools/delta-run/Summary.h"
+#include "tools/delta-run/Weights.h"
 #include "tools/reference/PlanFile.h"
 #include "tools/reference/Program.h"
 #include "tools/reference/Safetensors.h"
@@ -83,6 +84,7 @@ private:
   std::optional<reference::Program> program;
   std::optional<Interpreter> source, destination;
   World world;
+  std::unique_ptr<Weights> weights;
   std::unique_ptr<Trainer> trainer;
   std::unique_ptr<FullCheck> fullCheck;
   std::unique_ptr<Session> session;
@@ -98,8 +100,6 @@ bool Runner::refuseWhatIsNotBuilt() {
     return fail("target " + options.target + " is not built yet");
   if (options.transport != "inproc")
     return fail("transport " + options.transport + " is not built yet");
-  if (!options.weights.empty())
-    return fail("weights from files are not built yet");
   return true;
 }
 
@@ -187,12 +187,21 @@ bool Runner::makeRanks() {
   summary.numReceivers = world.receivers.size();
   summary.steps = options.steps;
   summary.verify = options.verify;
-  trainer = source ? referenceTrainer(*source, world.sources, update)
-                   : planTrainer(plan->api(), *map, world.sources, update);
+  if (!options.weights.empty()) {
+    if (!source)
+      return fail("--weights needs the reference program");
+    weights = Weights::open(options.weights, *source, error);
+    if (!weights)
+      return fail(error);
+  }
+  trainer =
+      source ? referenceTrainer(*source, world.sources, update, weights.get())
+             : planTrainer(plan->api(), *map, world.sources, update);
   session = std::make_unique<Session>(plan->api(), world, summary.seconds);
   if (options.verify == "full") {
     fullCheck = std::make_unique<FullCheck>(
-        *source, destination ? &*destination : nullptr, world, update);
+        *source, destination ? &*destination : nullptr, world, update,
+        weights.get());
     if (!fullCheck->prepare(error))
       return fail(error);
   }

@@ -12,6 +12,8 @@
 
 #include "tools/delta-run/Trainer.h"
 
+#include "tools/delta-run/Weights.h"
+
 #include <algorithm>
 
 namespace delta::run {
@@ -39,8 +41,9 @@ namespace {
 class ReferenceTrainer : public Trainer {
 public:
   ReferenceTrainer(const Interpreter &interpreter, std::vector<Rank> &ranks,
-                   const Update &update)
-      : interpreter(interpreter), ranks(ranks), update(update) {
+                   const Update &update, const Weights *weights)
+      : interpreter(interpreter), ranks(ranks), update(update),
+        weights(weights) {
     for (const auto &[instance, holders] : holdersOf(interpreter))
       items.push_back({instance, holders});
     std::sort(items.begin(), items.end(),
@@ -68,21 +71,28 @@ private:
   template <class T> void writeItem(const Item &item, int64_t step) {
     const auto &[instance, holders] = item;
     const auto &param = interpreter.side().params[size_t(instance.param)];
+    auto memory = [&](const Holder &holder) {
+      return reinterpret_cast<T *>(
+          ranks[holder.rank].params[holder.param].data.get());
+    };
+    // From a checkpoint every rank reads its own shard and no more.
+    if (weights && step == 0) {
+      for (const Holder &holder : holders)
+        weights->shard(instance, holder.way, memory(holder));
+      return;
+    }
     Array<T> whole(param.shape);
-    update.fill(
-        interpreter.globalName(instance.param, instance.layer, instance.expert),
-        param.dtype, 0, whole.size(), step, whole.data.get());
+    valuesOf(update, weights, interpreter, instance, step, whole);
     for (const Holder &holder : holders)
-      reference::cutShard(
-          whole.data.get(), whole.shape, interpreter.splitOf(instance.param),
-          holder.way,
-          reinterpret_cast<T *>(
-              ranks[holder.rank].params[holder.param].data.get()));
+      reference::cutShard(whole.data.get(), whole.shape,
+                          interpreter.splitOf(instance.param), holder.way,
+                          memory(holder));
   }
 
   const Interpreter &interpreter;
   std::vector<Rank> &ranks;
   const Update update;
+  const Weights *weights;
   std::vector<Item> items;
 };
 
@@ -138,8 +148,10 @@ private:
 
 std::unique_ptr<Trainer> referenceTrainer(const Interpreter &interpreter,
                                           std::vector<Rank> &ranks,
-                                          const Update &update) {
-  return std::make_unique<ReferenceTrainer>(interpreter, ranks, update);
+                                          const Update &update,
+                                          const Weights *weights) {
+  return std::make_unique<ReferenceTrainer>(interpreter, ranks, update,
+                                            weights);
 }
 
 std::unique_ptr<Trainer> planTrainer(const delta_plan_api_t &api,

@@ -30,10 +30,14 @@ public:
   virtual void write(int64_t step) = 0;
 };
 
-/// The world must outlive it, and so must the interpreter.
+class Weights;
+
+/// The world must outlive it, and so must the interpreter and the weights to
+/// start from, which may be null.
 std::unique_ptr<Trainer>
 referenceTrainer(const reference::Interpreter &interpreter,
-                 std::vector<Rank> &ranks, const reference::Update &update);
+                 std::vector<Rank> &ranks, const reference::Update &update,
+                 const Weights *weights);
 
 std::unique_ptr<Trainer> planTrainer(const delta_plan_api_t &api,
                                      reference::MapSource &map,
