@@ -122,8 +122,18 @@ public:
       return report;
     for (uint32_t rank = 0; rank < numRanks; ++rank)
       sampleRank(rank);
+    // What some tensor is made of; a family may drop the rest.
+    std::set<int64_t> used;
+    for (const Tensor &tensor : program.source.tensors)
+      used.insert(tensor.value);
+    const std::vector<Op> &ops = program.source.ops;
+    for (auto op = ops.rbegin(); op != ops.rend(); ++op)
+      for (int64_t value : op->out)
+        if (used.count(value))
+          used.insert(op->in.begin(), op->in.end());
     for (size_t p = 0; p < program.source.params.size(); ++p)
-      if (!program.source.params[p].copyOf && !metParams.count(int64_t(p)))
+      if (used.count(program.source.params[p].value) &&
+          !metParams.count(int64_t(p)))
         wrong("", "\"" + program.source.params[p].names[0] + "\" to be sent",
               "no box");
     for (size_t t = 0; t < program.source.tensors.size(); ++t)
