@@ -39,10 +39,23 @@ std::unique_ptr<PlanFile> PlanFile::open(const std::string &path,
   using Query = const delta_plan_api_t *(uint32_t);
   auto *query = reinterpret_cast<Query *>(dlsym(handle, "delta_plan_query"));
   const delta_plan_api_t *table = query ? query(DELTA_ABI_VERSION) : nullptr;
-  if (!table || table->version != DELTA_ABI_VERSION ||
-      table->size < sizeof(delta_plan_api_t)) {
-    error =
-        path + ": no plan of ABI version " + std::to_string(DELTA_ABI_VERSION);
+  const std::string version = std::to_string(DELTA_ABI_VERSION);
+  std::string what;
+  if (!query)
+    what = "no plan: does not export delta_plan_query";
+  else if (!table)
+    what = "plan of a newer ABI than version " + version +
+           ", which this tool takes; update the tool";
+  else if (table->version != DELTA_ABI_VERSION)
+    what = "plan of ABI version " + std::to_string(table->version) +
+           ", this tool takes version " + version + "; compile the model again";
+  else if (table->size < sizeof(delta_plan_api_t))
+    what = "plan of an older compiler, its table has " +
+           std::to_string(table->size) + " bytes, this tool takes " +
+           std::to_string(sizeof(delta_plan_api_t)) +
+           "; compile the model again";
+  if (!what.empty()) {
+    error = path + ": " + what;
     dlclose(handle);
     return nullptr;
   }

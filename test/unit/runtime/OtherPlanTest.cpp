@@ -71,23 +71,29 @@ TEST(OtherPlanTest, ANewerPlanOffersNothingThatOld) {
   EXPECT_NE(query(0x7fffffff), nullptr);
   dlclose(library);
   EXPECT_EQ(refusal(DELTA_NEWER_PLAN),
-            DELTA_NEWER_PLAN ": no plan of ABI version 1");
+            DELTA_NEWER_PLAN ": plan of a newer ABI than version 1, which this "
+                             "tool takes; update the tool");
 }
 
 TEST(OtherPlanTest, RefusesAnOlderVersion) {
   EXPECT_EQ(refusal(DELTA_OLDER_PLAN),
-            DELTA_OLDER_PLAN ": no plan of ABI version 1");
+            DELTA_OLDER_PLAN ": plan of ABI version 0, this tool takes version "
+                             "1; compile the model again");
 }
 
 TEST(OtherPlanTest, RefusesAShorterTable) {
   EXPECT_EQ(refusal(DELTA_SHORTER_PLAN),
-            DELTA_SHORTER_PLAN ": no plan of ABI version 1");
+            DELTA_SHORTER_PLAN ": plan of an older compiler, its table has 264 "
+                               "bytes, this tool takes " +
+                std::to_string(sizeof(delta_plan_api_t)) +
+                "; compile the model again");
 }
 
 TEST(OtherPlanTest, RefusesALibraryThatIsNoPlan) {
   EXPECT_EQ(refusal("libm.so.6").rfind("cannot open plan: ./libm.so.6: ", 0),
             0u);
-  EXPECT_EQ(refusal(DELTA_NO_PLAN), DELTA_NO_PLAN ": no plan of ABI version 1");
+  EXPECT_EQ(refusal(DELTA_NO_PLAN),
+            DELTA_NO_PLAN ": no plan: does not export delta_plan_query");
 }
 
 TEST(OtherPlanTest, RefusesAnotherMachine) {
