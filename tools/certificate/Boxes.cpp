@@ -8,6 +8,7 @@
 #include "tools/certificate/Boxes.h"
 
 #include <algorithm>
+#include <numeric>
 
 using namespace delta::certificate;
 
@@ -20,8 +21,7 @@ static constexpr int64_t maxSteps = 1 << 20;
 static bool nest(Box &box, int64_t &last) {
   auto &loops = box.loops;
   for (const Box::Loop &loop : loops)
-    if (loop.extent < 1 || loop.stride < 0 ||
-        (loop.extent > 1 && loop.stride < 1))
+    if (loop.extent < 1 || (loop.extent > 1 && loop.stride < 1))
       return false;
   loops.erase(std::remove_if(loops.begin(), loops.end(),
                              [](auto &l) { return l.extent == 1; }),
@@ -81,10 +81,8 @@ private:
     int64_t s = leftDone ? 0 : left.loops[a].stride;
     int64_t t = rightDone ? 0 : right.loops[b].stride;
     // The values of (left index - right index) at the larger stride.
-    int64_t low = s >= t ? 0 : -(right.loops[b].extent - 1);
-    int64_t high = s >= t ? left.loops[a].extent - 1 : 0;
-    if (s == t)
-      low = -(right.loops[b].extent - 1);
+    int64_t low = s > t ? 0 : -(right.loops[b].extent - 1);
+    int64_t high = s < t ? 0 : left.loops[a].extent - 1;
     int64_t stride = std::max(s, t);
     size_t nextA = a + (s >= t), nextB = b + (t >= s);
     // shift + d*stride + x == y with 0 <= x, y in reach of the inner loops.
@@ -118,8 +116,7 @@ std::string delta::certificate::partition(std::vector<Box> boxes,
     total += count;
   }
   std::vector<size_t> order(boxes.size());
-  for (size_t i = 0; i < order.size(); ++i)
-    order[i] = i;
+  std::iota(order.begin(), order.end(), 0);
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return boxes[a].offset < boxes[b].offset;
   });

@@ -1,5 +1,4 @@
-//===- Boxes.h - Sets of array elements, and whether they meet ---*- C++
-//-*-===//
+//===- Boxes.h - Sets of array elements, and whether they meet --*- C++ -*-===//
 //
 // Part of the delta project, under the Apache License v2.0 with LLVM
 // Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

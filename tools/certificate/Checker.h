@@ -1,5 +1,4 @@
-//===- Checker.h - A second look at a proof -----------------------*- C++
-//-*-===//
+//===- Checker.h - A second look at a proof ---------------------*- C++ -*-===//
 //
 // Part of the delta project, under the Apache License v2.0 with LLVM
 // Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

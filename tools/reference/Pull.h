@@ -1,5 +1,4 @@
-//===- Pull.h - Where one element comes from ----------------------*- C++
-//-*-===//
+//===- Pull.h - Where one element comes from --------------------*- C++ -*-===//
 //
 // Part of the delta project, under the Apache License v2.0 with LLVM
 // Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

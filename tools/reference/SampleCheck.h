@@ -1,5 +1,4 @@
-//===- SampleCheck.h - A plan against the interpreter, by samples -*- C++
-//-*-===//
+//===- SampleCheck.h - A plan against samples -------------------*- C++ -*-===//
 //
 // Part of the delta project, under the Apache License v2.0 with LLVM
 // Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
