@@ -55,19 +55,13 @@ public:
 
 private:
   LogicalResult add(ParamOp param) {
-    std::vector<int64_t> local;
-    if (param.getLocal()) {
-      local.assign(param.getLocal()->begin(), param.getLocal()->end());
-    } else {
-      FailureOr<std::vector<int64_t>> shape = literals(param, param.getShape());
-      if (failed(shape))
-        return failure();
-      local = *shape;
-    }
+    FailureOr<std::vector<int64_t>> local = shapeOfWay(param);
+    if (failed(local))
+      return failure();
     // Each way of the parameter starts as itself.
     ShardedMap map;
     map.ways.assign(param.getWays().value_or(1),
-                    IndexMap::identity(numElements(local)));
+                    IndexMap::identity(numElements(*local)));
     origins[param.getResult()].params.insert({param.getResult(), map});
     return success();
   }

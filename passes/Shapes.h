@@ -38,6 +38,14 @@ inline mlir::FailureOr<int64_t> literal(mlir::Operation *op, ExprAttr attr) {
   return list->front();
 }
 
+/// The shape of what one way of a bound parameter holds: its local shape where
+/// the fold of tensor parallelism gave it one.
+inline mlir::FailureOr<std::vector<int64_t>> shapeOfWay(ParamOp param) {
+  if (auto local = param.getLocal())
+    return std::vector<int64_t>(local->begin(), local->end());
+  return literals(param, param.getShape());
+}
+
 /// Shapes of the values of one side while it is walked in order. A value that
 /// an `apply` made has one dimension: its elements.
 class ShapeTable {

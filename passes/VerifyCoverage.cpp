@@ -268,16 +268,10 @@ private:
     std::vector<Claim> claims;
     std::vector<Claimant> claimants;
     int64_t numWays = param.getWays().value_or(1);
-    std::vector<int64_t> local;
-    if (param.getLocal()) {
-      local.assign(param.getLocal()->begin(), param.getLocal()->end());
-    } else {
-      FailureOr<std::vector<int64_t>> shape = literals(param, param.getShape());
-      if (failed(shape))
-        return failure();
-      local = *shape;
-    }
-    int64_t size = numElements(local);
+    FailureOr<std::vector<int64_t>> local = shapeOfWay(param);
+    if (failed(local))
+      return failure();
+    int64_t size = numElements(*local);
     // Ways are laid out one after the other in one array.
     std::vector<std::pair<Operation *, ApplyOp>> readers;
     for (Operation &op : side.getBody().front()) {
@@ -322,7 +316,7 @@ private:
     InFlightDiagnostic diagnostic = param.emitOpError("parameter \"")
                                     << nameOf(param) << "\" way "
                                     << flaw->element / size << ": element "
-                                    << position(flaw->element % size, local);
+                                    << position(flaw->element % size, *local);
     if (flaw->kind == Flaw::Hole)
       diagnostic << " has no image and is not dropped";
     else
@@ -346,12 +340,10 @@ private:
         "\"" + nameOf(param).str() + "\" way " + std::to_string(claimant.way);
     std::vector<int64_t> sources = sourcesOf(*claimant.map, element);
     if (which < sources.size()) {
-      std::vector<int64_t> local;
-      if (param.getLocal())
-        local.assign(param.getLocal()->begin(), param.getLocal()->end());
-      else if (auto shape = literals(param, param.getShape()); succeeded(shape))
-        local = *shape;
-      out += " element " + position(sources[which], local);
+      FailureOr<std::vector<int64_t>> shape = shapeOfWay(param);
+      out += " element " +
+             position(sources[which],
+                      succeeded(shape) ? *shape : std::vector<int64_t>());
     }
     return out;
   }

@@ -104,15 +104,10 @@ private:
         lowered.names.push_back(name.str());
     delta_class_t &row = lowered.row;
     row.dtype = dtypeCode(original.getDtype());
-    if (original.getLocal()) {
-      setShape(row, *original.getLocal());
-    } else {
-      FailureOr<std::vector<int64_t>> shape =
-          literals(original, original.getShape());
-      if (failed(shape))
-        return failure();
-      setShape(row, *shape);
-    }
+    FailureOr<std::vector<int64_t>> shape = shapeOfWay(original);
+    if (failed(shape))
+      return failure();
+    setShape(row, *shape);
     row.layer_kind = DELTA_NONE;
     StringRef stage =
         copy ? copy.getStage().value_or("") : param.getStage().value_or("");
