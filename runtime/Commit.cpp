@@ -15,6 +15,20 @@ using namespace delta::runtime;
 /// Staged tiles that a thread writes at a time.
 static constexpr int64_t WriteGrain = 16;
 
+/// Calls `visit` with each staged tile, its number and each image of its box,
+/// on all threads.
+template <typename Visit> void Receiver::forEachImage(const Visit &visit) {
+  pool.run(int64_t(tiles.size()), WriteGrain,
+           [&](int64_t begin, int64_t end, uint32_t) {
+             for (int64_t i = begin; i < end; ++i) {
+               const StagedTile &tile = tiles[size_t(i)];
+               for (size_t j = tile.row->firstImage; j < tile.row->endImage;
+                    ++j)
+                 visit(i, tile, landing.getImages()[j]);
+             }
+           });
+}
+
 /// Everything was checked and allocated when it was staged; what is left is
 /// one pass over the tiles, no two of which write the same element.
 Status Receiver::commit() {
@@ -23,19 +37,11 @@ Status Receiver::commit() {
     return status;
   if (staged.isSeed())
     landing.zeroPadding();
-  pool.run(int64_t(tiles.size()), WriteGrain,
-           [&](int64_t begin, int64_t end, uint32_t) {
-             for (int64_t i = begin; i < end; ++i) {
-               const StagedTile &tile = tiles[size_t(i)];
-               const LandingRow &row = *tile.row;
-               for (size_t j = row.firstImage; j < row.endImage; ++j) {
-                 const LandingImage &image = landing.getImages()[j];
-                 row.kernels->scatter(row.box, tile.boxTile, image.image,
-                                      tile.offsets, tile.values, tile.count,
-                                      image.data);
-               }
-             }
-           });
+  forEachImage([](int64_t, const StagedTile &tile, const LandingImage &image) {
+    const LandingRow &row = *tile.row;
+    row.kernels->scatter(row.box, tile.boxTile, image.image, tile.offsets,
+                         tile.values, tile.count, image.data);
+  });
   version = staged.version;
   discard();
   return {};
@@ -77,28 +83,22 @@ Status Receiver::compare(uint64_t &outMismatches, Status &outFirst) {
   std::atomic<uint64_t> total{0};
   std::mutex mutex;
   int64_t firstTile = int64_t(tiles.size());
-  pool.run(int64_t(tiles.size()), WriteGrain,
-           [&](int64_t begin, int64_t end, uint32_t) {
-             for (int64_t i = begin; i < end; ++i) {
-               const StagedTile &tile = tiles[size_t(i)];
-               const LandingRow &row = *tile.row;
-               for (size_t j = row.firstImage; j < row.endImage; ++j) {
-                 const LandingImage &image = landing.getImages()[j];
-                 uint32_t first = 0;
-                 uint32_t count = row.kernels->compare(
-                     row.box, tile.boxTile, image.image, tile.offsets,
-                     tile.values, tile.count, image.data, &first);
-                 if (!count)
-                   continue;
-                 total += count;
-                 std::lock_guard<std::mutex> lock(mutex);
-                 if (i < firstTile) {
-                   firstTile = i;
-                   outFirst = describe(tile, image, first);
-                 }
-               }
-             }
-           });
+  forEachImage([&](int64_t i, const StagedTile &tile,
+                   const LandingImage &image) {
+    const LandingRow &row = *tile.row;
+    uint32_t first = 0;
+    uint32_t count =
+        row.kernels->compare(row.box, tile.boxTile, image.image, tile.offsets,
+                             tile.values, tile.count, image.data, &first);
+    if (!count)
+      return;
+    total += count;
+    std::lock_guard<std::mutex> lock(mutex);
+    if (i < firstTile) {
+      firstTile = i;
+      outFirst = describe(tile, image, first);
+    }
+  });
   outMismatches = total;
   discard();
   return {};

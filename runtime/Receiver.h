@@ -91,6 +91,7 @@ private:
   Status checkOrder(const MessageHeader &header, size_t firstTile,
                     Progress &progress) const;
   Status requireAll(const char *call) const;
+  template <typename Visit> void forEachImage(const Visit &visit);
   Status describe(const StagedTile &tile, const LandingImage &image,
                   uint32_t index) const;
 
