@@ -16,12 +16,11 @@
 #include "models/ModelReader.h"
 #include "tools/certificate/Checker.h"
 #include "tools/delta-check/Checks.h"
+#include "tools/delta-check/ModelFile.h"
 #include "tools/reference/MapSource.h"
 #include "tools/reference/PlanFile.h"
 
-#include <fstream>
 #include <set>
-#include <sstream>
 
 using namespace delta;
 using namespace delta::check;
@@ -87,10 +86,8 @@ bool delta::check::checkCertificate(const std::string &certificatePath,
                                     const std::string &planPath,
                                     const std::string &modelPath,
                                     std::string &summary, std::string &error) {
-  std::ifstream file(certificatePath, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  if (!file) {
+  const std::optional<std::string> text = readFile(certificatePath, error);
+  if (!text) {
     error = "cannot read the certificate";
     return false;
   }
@@ -99,7 +96,7 @@ bool delta::check::checkCertificate(const std::string &certificatePath,
   if (!plan)
     return false;
   const delta_tables_t &tables = *plan->api().tables;
-  certificate::Verdict verdict = certificate::check(text.str(), tables);
+  certificate::Verdict verdict = certificate::check(*text, tables);
   if (!verdict.holds) {
     error = verdict.error;
     return false;
