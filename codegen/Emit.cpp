@@ -14,7 +14,7 @@
 
 #include "codegen/EmitParts.h"
 
-#include <algorithm>
+#include "codegen/device/Kernels.h"
 
 using namespace delta;
 
@@ -53,13 +53,15 @@ static void emitBanner(SourceText &out, const std::string &title,
            hexLiteral(tables.fingerprint[1]).substr(2)});
 }
 
-std::vector<delta_dtype_t> delta::elementTypes(const delta_tables_t &tables) {
-  std::vector<delta_dtype_t> types;
-  for (uint32_t i = 0; i < tables.num_boxes; ++i)
-    types.push_back(tables.source.classes[tables.boxes[i].source_class].dtype);
-  std::sort(types.begin(), types.end());
-  types.erase(std::unique(types.begin(), types.end()), types.end());
-  return types;
+std::set<uint32_t> delta::kernelRows(const delta_tables_t &tables) {
+  std::set<uint32_t> rows;
+  for (uint32_t i = 0; i < tables.num_boxes; ++i) {
+    const delta_box_t &box = tables.boxes[i];
+    uint32_t to = tables.images[box.first_image].class_index;
+    rows.insert(delta_kernel_row(tables.source.classes[box.source_class].dtype,
+                                 tables.destination.classes[to].dtype));
+  }
+  return rows;
 }
 
 std::string delta::emitHost(const LoweredPlan &plan) {

@@ -6,59 +6,65 @@
 //===----------------------------------------------------------------------===//
 ///
 /// \file
-/// Names the hand-written kernels that a plan needs: one set an element type,
+/// Names the hand-written kernels that a plan needs: one set an element type
+/// or cast,
 /// whatever the number of classes.
 ///
 //===----------------------------------------------------------------------===//
 
 #include "codegen/EmitParts.h"
-
-#include <algorithm>
+#include "codegen/device/Kernels.h"
 
 using namespace delta;
 
-/// Rows of delta_kernels_t.host: delta_dtype_t up to its largest value.
-static constexpr delta_dtype_t lastType = DELTA_INT64;
+/// Names of element types and casts in codegen/device, by kernel row.
+static const char *elementName(uint32_t row) {
+  static constexpr const char *names[DELTA_NUM_KERNELS] = {"",
+                                                           "Bf16",
+                                                           "Fp16",
+                                                           "Fp32",
+                                                           "Int64",
+                                                           "Widened<Bf16>",
+                                                           "Widened<Fp16>",
+                                                           "Narrowed<Bf16>",
+                                                           "Narrowed<Fp16>"};
+  return names[row];
+}
 
-/// Name of an element type in codegen/device.
-static const char *elementName(delta_dtype_t dtype) {
-  switch (dtype) {
-  case DELTA_BF16:
-    return "Bf16";
-  case DELTA_FP16:
-    return "Fp16";
-  case DELTA_FP32:
-    return "Fp32";
-  default:
-    return "Int64";
-  }
+/// "delta::device::Widened<delta::device::Bf16>"
+static std::string deviceName(uint32_t row) {
+  std::string name = std::string("delta::device::") + elementName(row);
+  size_t inner = name.find('<');
+  return inner == name.npos ? name : name.insert(inner + 1, "delta::device::");
 }
 
 void delta::emitHostKernels(SourceText &out, const delta_tables_t &tables) {
-  std::vector<delta_dtype_t> types = elementTypes(tables);
-  out.comment("Rows by delta_dtype_t; a type that the plan does not have stays "
+  std::set<uint32_t> rows = kernelRows(tables);
+  out.comment("Rows by delta_kernel_row; what the plan does not need stays "
               "empty.");
   out.line("const delta_kernels_t delta_plan_kernels = {");
   out.line("    sizeof(delta_kernels_t),");
   out.line("    DELTA_ABI_VERSION,");
   out.line("    {");
-  for (delta_dtype_t type = 0; type <= lastType; ++type) {
-    bool isUsed = std::find(types.begin(), types.end(), type) != types.end();
-    out.line(isUsed ? std::string("        delta::device::hostKernels<"
-                                  "delta::device::") +
-                          elementName(type) + ">(),"
-                    : "        {},");
-  }
+  for (uint32_t row = 0; row < DELTA_NUM_KERNELS; ++row)
+    out.line(rows.count(row)
+                 ? std::string("        delta::device::hostKernels<") +
+                       deviceName(row) + ">(),"
+                 : "        {},");
   out.line("    },");
   out.line("};");
 }
 
-/// "bf16" for Bf16: kernels are named in lower case.
-static std::string lowerCase(std::string word) {
-  for (char &c : word)
-    if (c >= 'A' && c <= 'Z')
-      c = static_cast<char>(c - 'A' + 'a');
-  return word;
+/// "bf16" for Bf16, "widened_bf16" for Widened<Bf16>: kernels are named in
+/// lower case.
+static std::string lowerCase(const std::string &word) {
+  std::string out;
+  for (char c : word)
+    if (c == '<')
+      out += '_';
+    else if (c != '>')
+      out += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return out;
 }
 
 /// An entry point `delta_<name>` whose body is a call of `body`.
@@ -75,8 +81,8 @@ static void emitEntryPoint(SourceText &out, const std::string &name,
 
 void delta::emitCudaKernels(SourceText &out, const delta_tables_t &tables) {
   out.line("using namespace delta::device;");
-  for (delta_dtype_t type : elementTypes(tables)) {
-    std::string element = elementName(type);
+  for (uint32_t row : kernelRows(tables)) {
+    std::string element = elementName(row);
     emitEntryPoint(out, "diff_" + lowerCase(element), "DiffArguments",
                    "diffTiles<" + element + ">");
   }

@@ -16,6 +16,8 @@
 #include "codegen/SourceText.h"
 #include "codegen/Tables.h"
 
+#include <set>
+
 namespace delta {
 
 /// The tables `images` and `boxes`, with `qualifiers` in front of their types
@@ -34,8 +36,8 @@ void emitHostKernels(SourceText &out, const delta_tables_t &tables);
 /// Entry points for the device.
 void emitCudaKernels(SourceText &out, const delta_tables_t &tables);
 
-/// Element types of the source classes that have boxes, ascending.
-std::vector<delta_dtype_t> elementTypes(const delta_tables_t &tables);
+/// Rows of delta_kernels_t that the boxes need (delta_kernel_row).
+std::set<uint32_t> kernelRows(const delta_tables_t &tables);
 
 } // namespace delta
 

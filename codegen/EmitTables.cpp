@@ -285,7 +285,7 @@ static void emitShortNames(SourceText &out, const delta_tables_t &tables) {
   bool hasType[std::size(dtypeNames)] = {};
   bool hasAxis[std::size(axisNames)] = {};
   for (const delta_side_t *side :
-       {&tables.source, &tables.destination, &tables.hf})
+       {&tables.source, &tables.destination, &tables.hf, &tables.copied})
     for (uint32_t i = 0; i < side->num_classes; ++i) {
       hasType[side->classes[i].dtype] = true;
       hasAxis[side->classes[i].axis] = true;
@@ -311,6 +311,8 @@ void delta::emitSideTables(SourceText &out, const delta_tables_t &tables) {
   sides.emit(tables.source, "source");
   sides.emit(tables.hf, "neutral");
   sides.emit(tables.destination, "destination");
+  if (tables.copied.num_classes)
+    sides.emit(tables.copied, "copied");
 }
 
 void delta::emitPlanTables(SourceText &out, const delta_tables_t &tables) {
@@ -333,7 +335,8 @@ void delta::emitPlanTables(SourceText &out, const delta_tables_t &tables) {
         "/*reserved=*/" + number(tables.reserved),
         tableName(tables.layer_kinds, "layerKinds"),
         tableName(tables.layer_ids, "layerIds"),
-        tableName(tables.boxes, "boxes"), tableName(tables.images, "images")})
+        tableName(tables.boxes, "boxes"), tableName(tables.images, "images"),
+        std::string(tables.copied.num_classes ? "copied" : "{}")})
     out.line("    " + field + ",");
   closeTable(out);
 }

@@ -59,6 +59,8 @@ struct LoweredPlan {
   /// then only `row.replicas` of it counts.
   LoweredSide destination;
   LoweredSide hf;
+  /// Tensors that the trainer does not hold; may have no classes.
+  LoweredSide copied;
   bool destinationIsHf = true;
   /// Ascending layer rows of each kind.
   std::vector<std::vector<uint32_t>> layerKinds;

@@ -144,6 +144,11 @@ TableStorage::TableStorage(const LoweredPlan &plan)
     shareTables(flat.destination, flat.source);
   }
 
+  if (!plan.copied.classes.empty()) {
+    flat.copied = layOutSide(plan.copied, copied);
+    shareTables(flat.copied, flat.hf);
+  }
+
   for (const std::vector<uint32_t> &kind : plan.layerKinds) {
     layerKinds.push_back({count(layerIds.size()), count(kind.size())});
     layerIds.insert(layerIds.end(), kind.begin(), kind.end());

@@ -46,7 +46,7 @@ private:
 
   std::string model;
   std::string compiler;
-  Side source, destination, hf;
+  Side source, destination, hf, copied;
   std::vector<delta_layer_kind_t> layerKinds;
   std::vector<uint32_t> layerIds;
   std::vector<delta_box_t> boxes;

@@ -202,7 +202,8 @@ private:
       OptionalParseResult integer = parser.parseOptionalInteger(number);
       if (!integer.has_value())
         return parser.emitError(loc, "expected an expression: a number, a "
-                                     "text, a symbol, 'config' or '('");
+                                     "text, a symbol, 'config', 'listed' or "
+                                     "'('");
       out = Expr::integer(number);
       return *integer;
     }
@@ -212,6 +213,8 @@ private:
     }
     if (name == "config")
       return parseConfig(out);
+    if (name == "listed")
+      return parseListed(out);
     std::optional<size_t> arity = Expr::arity(name.str());
     if (!arity || failed(parser.parseOptionalLParen())) {
       out = Expr::symbol(name.str());
@@ -248,6 +251,16 @@ private:
         return failure();
     }
     out = Expr::config(std::move(names), fallback);
+    return success();
+  }
+
+  ParseResult parseListed(Expr &out) {
+    std::string name;
+    Expr fallback;
+    if (parser.parseString(&name) || parser.parseKeyword("else") ||
+        parseOr(fallback))
+      return failure();
+    out = Expr::listed(std::move(name), std::move(fallback));
     return success();
   }
 

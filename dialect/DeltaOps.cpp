@@ -186,6 +186,13 @@ static LogicalResult verifyStage(Operation *op,
   return success();
 }
 
+static LogicalResult verifyDtype(Operation *op, StringRef dtype) {
+  if (llvm::is_contained({"storage", "f32", "bf16", "f16", "i64"}, dtype))
+    return success();
+  return op->emitOpError("type is '")
+         << dtype << "', required storage, f32, bf16, f16 or i64";
+}
+
 //===----------------------------------------------------------------------===//
 // Structure
 //===----------------------------------------------------------------------===//
@@ -296,10 +303,37 @@ void LayersOp::print(OpAsmPrinter &printer) {
   printer.printOptionalAttrDict((*this)->getAttrs(), {"condition"});
 }
 LogicalResult LayersOp::verify() {
-  if ((*this)->getParentOfType<LayersOp>() || (*this)->getParentOfType<OnOp>())
-    return emitOpError("(layers_c1) is inside another 'delta.layers' or a "
-                       "'delta.on'");
+  if ((*this)->getParentOfType<LayersOp>() ||
+      (*this)->getParentOfType<OnOp>() || (*this)->getParentOfType<StackOp>())
+    return emitOpError("(layers_c1) is inside another 'delta.layers', a "
+                       "'delta.on' or a 'delta.stack'");
   return success();
+}
+
+ParseResult StackOp::parse(OpAsmParser &parser, OperationState &result) {
+  if (parseExprAttr(parser, result, "layers") || parser.parseKeyword("on") ||
+      parseKeywordAttr(parser, result, "stage"))
+    return failure();
+  if (succeeded(parser.parseOptionalKeyword("where")) &&
+      parseExprAttr(parser, result, "condition"))
+    return failure();
+  return failure(parseBody(parser, result) ||
+                 parser.parseOptionalAttrDict(result.attributes));
+}
+void StackOp::print(OpAsmPrinter &printer) {
+  printer << " " << getLayers().getValue().str() << " on " << getStage() << " ";
+  if (getCondition())
+    printer << "where " << getCondition()->getValue().str() << " ";
+  printer.printRegion(getBody());
+  printer.printOptionalAttrDict((*this)->getAttrs(),
+                                {"layers", "stage", "condition"});
+}
+LogicalResult StackOp::verify() {
+  if ((*this)->getParentOfType<LayersOp>() ||
+      (*this)->getParentOfType<OnOp>() || (*this)->getParentOfType<StackOp>())
+    return emitOpError("(stack_c1) is inside a 'delta.layers', a 'delta.on' or "
+                       "another 'delta.stack'");
+  return verifyStage(*this, getStage());
 }
 
 ParseResult OnOp::parse(OpAsmParser &parser, OperationState &result) {
@@ -313,8 +347,9 @@ void OnOp::print(OpAsmPrinter &printer) {
   printer.printOptionalAttrDict((*this)->getAttrs(), {"stage"});
 }
 LogicalResult OnOp::verify() {
-  if ((*this)->getParentOfType<LayersOp>())
-    return emitOpError("(on_c2) is inside a 'delta.layers'");
+  if ((*this)->getParentOfType<LayersOp>() ||
+      (*this)->getParentOfType<StackOp>())
+    return emitOpError("(on_c2) is inside a 'delta.layers' or a 'delta.stack'");
   return verifyStage(*this, getStage());
 }
 
@@ -409,10 +444,8 @@ LogicalResult ParamOp::verify() {
     if (!scheme.empty() && scheme != "grouped" && scheme != "sequential")
       return emitOpError("(param_c3) name scheme is ")
              << scheme << ", required 'grouped' or 'sequential'";
-  StringRef dtype = getDtype();
-  if (!llvm::is_contained({"storage", "f32", "bf16", "f16", "i64"}, dtype))
-    return emitOpError("type is '")
-           << dtype << "', required storage, f32, bf16, f16 or i64";
+  if (failed(verifyDtype(*this, getDtype())))
+    return failure();
   return verifyStage(*this, getStage());
 }
 
@@ -442,6 +475,14 @@ ParseResult TensorOp::parse(OpAsmParser &parser, OperationState &result) {
   for (StringRef flag : {"stacked", "if_listed", "alias"})
     if (succeeded(parser.parseOptionalKeyword(flag)))
       result.addAttribute(flag, parser.getBuilder().getUnitAttr());
+  if (succeeded(parser.parseOptionalColon())) {
+    SmallVector<StringRef> dtypes;
+    do {
+      if (parser.parseKeyword(&dtypes.emplace_back()))
+        return failure();
+    } while (succeeded(parser.parseOptionalVerticalBar()));
+    result.addAttribute("dtypes", parser.getBuilder().getStrArrayAttr(dtypes));
+  }
   return parser.parseOptionalAttrDict(result.attributes);
 }
 void TensorOp::print(OpAsmPrinter &printer) {
@@ -450,9 +491,56 @@ void TensorOp::print(OpAsmPrinter &printer) {
   printer << (getStacked() ? " stacked" : "")
           << (getIfListed() ? " if_listed" : "")
           << (getAlias() ? " alias" : "");
+  if (getDtypes()) {
+    printer << " : ";
+    llvm::interleave(
+        getDtypesAttr().getAsRange<StringAttr>(),
+        [&](StringAttr dtype) { printer << dtype.getValue(); },
+        [&] { printer << " | "; });
+  }
   printer.printOptionalAttrDict(
-      (*this)->getAttrs(), {"name", "shape", "stacked", "if_listed", "alias"});
+      (*this)->getAttrs(),
+      {"name", "shape", "stacked", "if_listed", "alias", "dtypes"});
 }
+LogicalResult TensorOp::verify() {
+  if (getDtypes())
+    for (StringAttr dtype : getDtypesAttr().getAsRange<StringAttr>())
+      if (failed(verifyDtype(*this, dtype.getValue())))
+        return failure();
+  return success();
+}
+
+ParseResult PassthroughOp::parse(OpAsmParser &parser, OperationState &result) {
+  Builder &builder = parser.getBuilder();
+  if (succeeded(parser.parseOptionalKeyword("all"))) {
+    result.addAttribute("all", builder.getUnitAttr());
+    result.addAttribute("shape", builder.getArrayAttr({}));
+    result.addAttribute("dtype", builder.getStringAttr("storage"));
+    return failure(parseStringAttr(parser, result, "name") ||
+                   parser.parseOptionalAttrDict(result.attributes));
+  }
+  if (parseStringAttr(parser, result, "name") ||
+      parseExprList(parser, result, "shape") || parser.parseColon() ||
+      parseKeywordAttr(parser, result, "dtype"))
+    return failure();
+  if (succeeded(parser.parseOptionalKeyword("if_listed")))
+    result.addAttribute("if_listed", builder.getUnitAttr());
+  return failure(parsePlace(parser, result) ||
+                 parser.parseOptionalAttrDict(result.attributes));
+}
+void PassthroughOp::print(OpAsmPrinter &printer) {
+  printer << (getAll() ? " all " : " ") << getNameAttr();
+  if (!getAll()) {
+    printer << " ";
+    printExprList(printer, getShape());
+    printer << " : " << getDtype() << (getIfListed() ? " if_listed" : "");
+    printPlace(printer, {}, getLayersAttr(), false);
+  }
+  printer.printOptionalAttrDict(
+      (*this)->getAttrs(),
+      {"name", "shape", "dtype", "all", "if_listed", "layers"});
+}
+LogicalResult PassthroughOp::verify() { return verifyDtype(*this, getDtype()); }
 
 //===----------------------------------------------------------------------===//
 // Index functions
@@ -551,6 +639,23 @@ void TakeOp::print(OpAsmPrinter &printer) {
   printer.printOptionalAttrDict((*this)->getAttrs(), {"dim", "size", "reason"});
 }
 
+ParseResult CastOp::parse(OpAsmParser &parser, OperationState &result) {
+  result.addTypes(ArrayType::get(parser.getContext()));
+  return failure(parseArrayOperand(parser, result) || parser.parseColon() ||
+                 parseKeywordAttr(parser, result, "dtype") ||
+                 parser.parseOptionalAttrDict(result.attributes));
+}
+void CastOp::print(OpAsmPrinter &printer) {
+  printer << " " << getValue() << " : " << getDtype();
+  printer.printOptionalAttrDict((*this)->getAttrs(), {"dtype"});
+}
+LogicalResult CastOp::verify() {
+  if (getDtype() == "i64")
+    return emitOpError("(cast_c1) type is 'i64', required storage, f32, bf16 "
+                       "or f16");
+  return verifyDtype(*this, getDtype());
+}
+
 //===----------------------------------------------------------------------===//
 // Bound models
 //===----------------------------------------------------------------------===//
@@ -576,10 +681,37 @@ LogicalResult SideOp::verify() {
       sum += count.getInt();
     }
   }
+  for (Attribute stack :
+       getStacksAttr() ? getStacksAttr().getValue() : ArrayRef<Attribute>()) {
+    auto pair = dyn_cast<ArrayAttr>(stack);
+    auto count = pair && pair.size() == 2 ? dyn_cast<IntegerAttr>(pair[0])
+                                          : IntegerAttr();
+    auto stage = count ? dyn_cast<StringAttr>(pair[1]) : StringAttr();
+    if (!stage || count.getInt() < 0 || count.getInt() > (1 << 16) ||
+        (stage != "first" && stage != "last"))
+      return emitOpError("(side_c2) stack ")
+             << stack << " is not a number of layers and 'first' or 'last'";
+  }
   if (sum != int64_t(getLayers()))
     return emitOpError("(side_c2) stages hold ")
            << sum << " layers, required " << getLayers();
   return success();
+}
+
+SmallVector<std::pair<int64_t, StringRef>> SideOp::stacksOfLayers() {
+  SmallVector<std::pair<int64_t, StringRef>> stacks;
+  if (getStacksAttr())
+    for (auto pair : getStacksAttr().getAsRange<ArrayAttr>())
+      stacks.emplace_back(cast<IntegerAttr>(pair[0]).getInt(),
+                          cast<StringAttr>(pair[1]).getValue());
+  return stacks;
+}
+
+int64_t SideOp::numAllLayers() {
+  int64_t count = getLayers();
+  for (auto [layers, stage] : stacksOfLayers())
+    count += layers;
+  return count;
 }
 
 LogicalResult ApplyOp::verify() {

@@ -126,6 +126,26 @@ def Delta_SymbolOp : Delta_Op<"symbol"> {
   let hasCustomAssemblyFormat = 1;
 }
 
+def Delta_ConfigPartOp : Delta_Op<"config_part"> {
+  let summary = "Look values up in a part of the config first";
+  let description = [{
+    A multimodal config keeps the values of its language model in an object of
+    its own. From here on `config "key"` means that object's key where the
+    config has the object and the object the key, else the config's. A key with
+    dots, `config "vision_config.depth"`, is a path from the top.
+
+    Example:
+    ```mlir
+    delta.config_part "text_config"
+    ```
+
+    **Constraints**
+    - (config_part_c1) is the only one of its family.
+  }];
+  let arguments = (ins StrAttr:$key);
+  let assemblyFormat = "$key attr-dict";
+}
+
 def Delta_RequireOp : Delta_Op<"require"> {
   let summary = "Refuse models and geometries that do not fit";
   let description = [{
@@ -180,10 +200,43 @@ def Delta_LayersOp : Delta_RegionOp<"layers"> {
     ```
 
     **Constraints**
-    - (layers_c1) is not inside another `delta.layers` or a `delta.on`.
+    - (layers_c1) is not inside another `delta.layers`, a `delta.on` or a
+      `delta.stack`.
     - (layers_c2) the family's `delta.decoder` stands before it.
   }];
   let arguments = (ins Delta_ExprAttr:$condition);
+  let regions = (region SizedRegion<1>:$body);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+}
+
+def Delta_StackOp : Delta_RegionOp<"stack"> {
+  let summary = "Hold parameters in layers beside the decoder's";
+  let description = [{
+    A multi-token-prediction head, a vision tower: `layers` blocks that stay
+    together on the `first` or the `last` pipeline stage (as in `delta.on`). The
+    body is bound once for all of them, or for those that fulfil `where`, in
+    which `layer` is the number of the block. `{layer}` is that number in both
+    names.
+
+    Example:
+    ```mlir
+    delta.stack config "num_nextn_predict_layers" else 0 on last {
+      delta.scope trainer "mtp.layers.{layer}." hf "model.layers.{layer+L}." {
+        delta.use @vector with trained = "enorm.weight", tensor = "enorm.weight",
+            size = H
+      }
+    }
+    ```
+
+    **Constraints**
+    - (stack_c1) is not inside a `delta.layers`, a `delta.on` or another
+      `delta.stack`.
+    - (stack_c2) the family's `delta.decoder` stands before it.
+    - (stack_c3) the number of layers is 0 to 65536.
+  }];
+  let arguments = (ins Delta_ExprAttr:$layers, StrAttr:$stage,
+                       OptionalAttr<Delta_ExprAttr>:$condition);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
@@ -203,7 +256,7 @@ def Delta_OnOp : Delta_RegionOp<"on"> {
 
     **Constraints**
     - (on_c1) the stage is `first` or `last`.
-    - (on_c2) is not inside a `delta.layers`.
+    - (on_c2) is not inside a `delta.layers` or a `delta.stack`.
   }];
   let arguments = (ins StrAttr:$stage);
   let regions = (region SizedRegion<1>:$body);
@@ -231,9 +284,12 @@ def Delta_IfOp : Delta_Op<"if", [NoTerminator, NoRegionArguments]> {
 def Delta_ScopeOp : Delta_RegionOp<"scope"> {
   let summary = "Complete the names of a region";
   let description = [{
-    Prefixes of the trainer's parameters and of the checkpoint's tensors.
+    Prefixes of the trainer's parameters and of the checkpoint's tensors. Of two
+    prefixes of the trainer, all names of the region are alternatives.
     A hole is `{layer}`, `{expert}` or a symbol's name, also `{layer+N}` where
-    `N` is an integer or a symbol. `{layer}` and `{expert}` stay open.
+    `N` is an integer or a symbol. `{layer}` and `{expert}` stay open. In bound
+    text the layers of a stack are numbered on after the decoder's, and a
+    tensor's name says `{layer-N}`.
 
     Example:
     ```mlir
@@ -242,9 +298,12 @@ def Delta_ScopeOp : Delta_RegionOp<"scope"> {
     }
     ```
   }];
-  let arguments = (ins StrAttr:$trainer, StrAttr:$hf);
+  let arguments = (ins StrAttr:$trainer, OptionalAttr<StrAttr>:$other,
+                       StrAttr:$hf);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "`trainer` $trainer `hf` $hf $body attr-dict";
+  let assemblyFormat = [{
+    `trainer` $trainer (`or` $other^)? `hf` $hf $body attr-dict
+  }];
 }
 
 def Delta_ExpertsOp : Delta_RegionOp<"experts"> {
@@ -263,8 +322,8 @@ def Delta_ExpertsOp : Delta_RegionOp<"experts"> {
     ```
 
     **Constraints**
-    - (experts_c1) is inside a `delta.layers` and not inside another
-      `delta.experts`.
+    - (experts_c1) is inside a `delta.layers` or a `delta.stack` and not inside
+      another `delta.experts`.
     - (experts_c2) the number is 1 to 65536 and the same wherever it is given.
     - (experts_c3) the number is divisible by ep.
   }];
@@ -297,7 +356,8 @@ def Delta_ParamOp : Delta_Op<"param"> {
     ```
 
     **Constraints**
-    - (param_c1) is inside a `delta.layers` or a `delta.on`, or says `on`.
+    - (param_c1) is inside a `delta.layers`, a `delta.stack` or a `delta.on`, or
+      says `on`.
     - (param_c2) the sizes are integers, at least 1, at most 6 of them.
     - (param_c3) a name scheme is `grouped` or `sequential`.
     - (param_c4) its names hold `{layer}` and `{expert}` where it has them, and
@@ -345,9 +405,14 @@ def Delta_TensorOp : Delta_Op<"tensor"> {
     `if_listed`: only where the key list of a checkpoint has the name. In bound
     text a second tensor of one value is an `alias` of the first.
 
+    The tensor's type is the value's. Types after a colon are alternatives: the
+    key list's counts where it is one of them, else the first; the value is cast
+    where it has another type.
+
     Example:
     ```mlir
     delta.tensor "experts.down" = %down as [E, I, H] stacked
+    delta.tensor "A_log" = %a as [E] : storage | f32
     ```
 
     **Constraints**
@@ -358,11 +423,40 @@ def Delta_TensorOp : Delta_Op<"tensor"> {
     - (tensor_c3) its name holds `{layer}` and `{expert}` where the value has
       them, and no two tensors can have one name.
   }];
+  let hasVerifier = 1;
   let arguments = (ins StrAttr:$name, Delta_Array:$value,
                        TypedArrayAttrBase<Delta_ExprAttr, "sizes">:$shape,
                        UnitAttr:$stacked, UnitAttr:$if_listed,
-                       UnitAttr:$alias);
+                       UnitAttr:$alias, OptionalAttr<StrArrayAttr>:$dtypes);
   let hasCustomAssemblyFormat = 1;
+}
+
+def Delta_PassthroughOp : Delta_Op<"passthrough"> {
+  let summary = "Leave a tensor of the checkpoint as its base has it";
+  let description = [{
+    The trainer does not hold the tensor: a complete checkpoint copies it from
+    the one that the training started from, and nothing is sent for it.
+    `if_listed`: only where the key list has the name, in all layers alike.
+    `all`: every tensor of the key list whose name begins so, whatever its
+    shape; without a key list, none.
+
+    Example:
+    ```mlir
+    delta.passthrough "rotary_emb.inv_freq" [d / 2] : f32 if_listed
+    delta.passthrough all "mtp."
+    ```
+
+    **Constraints**
+    - (passthrough_c1) its name holds `{layer}` where it is in layers, and no
+      tensor and no other passthrough can have that name.
+    - (passthrough_c2) the sizes are integers, at least 1, at most 6 of them.
+  }];
+  let arguments = (ins StrAttr:$name,
+                       TypedArrayAttrBase<Delta_ExprAttr, "sizes">:$shape,
+                       StrAttr:$dtype, UnitAttr:$all, UnitAttr:$if_listed,
+                       OptionalAttr<DenseI64ArrayAttr>:$layers);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
 }
 
 def Delta_DropOp : Delta_Op<"drop"> {
@@ -546,11 +640,32 @@ def Delta_AddScalarOp : Delta_Op<"add_scalar", [Pure]> {
 
     **Constraints**
     - (add_scalar_c1) the scalar is 1 and the value goes through one
-      `add_scalar` at most.
+      `add_scalar` at most, before any `cast`.
   }];
   let arguments = (ins Delta_Array:$value, I64Attr:$scalar);
   let results = (outs Delta_Array:$result);
   let assemblyFormat = "$value $scalar attr-dict";
+}
+
+def Delta_CastOp : Delta_Op<"cast", [Pure]> {
+  let summary = "Convert every element to another type";
+  let description = [{
+    Rounded to nearest even, after an `add_scalar` before it. A checkpoint may
+    hold in `f32` what the trainer holds in its storage type, or the other way.
+
+    Example:
+    ```mlir
+    %scale = delta.cast %w : f32
+    ```
+
+    **Constraints**
+    - (cast_c1) the type is storage, f32, bf16 or f16; one of the two types is
+      f32, and the value goes through one `cast` at most.
+  }];
+  let arguments = (ins Delta_Array:$value, StrAttr:$dtype);
+  let results = (outs Delta_Array:$result);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -562,7 +677,8 @@ def Delta_SideOp : Delta_RegionOp<"side", [Symbol, IsolatedFromAbove]> {
   let description = [{
     `@source` is the trainer, `@destination` another geometry of it. `mesh`
     gives the sizes of the axes, `stages` the decoder layers of each chunk of
-    each pipeline stage, `experts` their number. `placement` (layer -> stage,
+    each pipeline stage, `stacks` the layers beside them, which are numbered on
+    after the decoder's, `experts` their number. `placement` (layer -> stage,
     chunk, local number) and `expert_ranks` (expert -> ep rank, local number)
     are filled in by the passes that fold the instances.
 
@@ -575,17 +691,25 @@ def Delta_SideOp : Delta_RegionOp<"side", [Symbol, IsolatedFromAbove]> {
 
     **Constraints**
     - (side_c1) every axis size is at least 1.
-    - (side_c2) the stages sum up to the number of layers.
+    - (side_c2) the stages sum up to the number of layers, and a stack is a
+      number of layers and `first` or `last`.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, DictionaryAttr:$mesh,
                        I64Attr:$layers, I64Attr:$experts, ArrayAttr:$stages,
+                       OptionalAttr<ArrayAttr>:$stacks,
                        OptionalAttr<DenseI64ArrayAttr>:$placement,
                        OptionalAttr<DenseI64ArrayAttr>:$expert_ranks);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sym_name `mesh` $mesh `layers` $layers `experts` $experts
-    `stages` $stages (`placement` $placement^)?
+    `stages` $stages (`stacks` $stacks^)? (`placement` $placement^)?
     (`expert_ranks` $expert_ranks^)? $body attr-dict
+  }];
+  let extraClassDeclaration = [{
+    /// Number of layers and stage of each stack.
+    llvm::SmallVector<std::pair<int64_t, llvm::StringRef>> stacksOfLayers();
+    /// The layers of the decoder and of all stacks.
+    int64_t numAllLayers();
   }];
   let hasVerifier = 1;
 }
@@ -595,7 +719,8 @@ def Delta_ApplyOp : Delta_Op<"apply", [Pure]> {
   let description = [{
     What folding leaves of the index functions. Each operand has a map into the
     result; together they write it. The maps of a sharded parameter have one
-    list of pieces for every way. `op` is a value op on the way.
+    list of pieces for every way. `op` is a value op on the way, `to` the type
+    that the values are cast to after it.
 
     Example:
     ```mlir
@@ -608,9 +733,11 @@ def Delta_ApplyOp : Delta_Op<"apply", [Pure]> {
   }];
   let arguments = (ins Variadic<Delta_Array>:$values,
                        TypedArrayAttrBase<Delta_MapAttr, "maps">:$maps,
-                       OptionalAttr<StrAttr>:$op);
+                       OptionalAttr<StrAttr>:$op, OptionalAttr<StrAttr>:$to);
   let results = (outs Delta_Array:$result);
-  let assemblyFormat = "$values `by` $maps (`op` $op^)? attr-dict";
+  let assemblyFormat = [{
+    $values `by` $maps (`op` $op^)? (`to` $to^)? attr-dict
+  }];
   let hasVerifier = 1;
 }
 

@@ -44,6 +44,10 @@ Expr Expr::config(std::vector<std::string> names,
     node.operands.push_back(*fallback);
   return Expr(std::make_shared<Node>(std::move(node)));
 }
+Expr Expr::listed(std::string name, Expr fallback) {
+  return Expr(std::make_shared<Node>(
+      Node{ExprKind::Listed, 0, {std::move(name)}, {std::move(fallback)}}));
+}
 Expr Expr::make(ExprKind kind, std::vector<Expr> operands) {
   return Expr(std::make_shared<Node>(Node{kind, 0, {}, std::move(operands)}));
 }
@@ -147,8 +151,8 @@ static int strengthOf(ExprKind kind) {
     return op->strength;
   if (kind == ExprKind::Not)
     return 3;
-  // A config lookup ends with an open `else`.
-  if (kind == ExprKind::Config)
+  // Lookups end with an open `else`.
+  if (kind == ExprKind::Config || kind == ExprKind::Listed)
     return 0;
   return 7;
 }
@@ -179,8 +183,9 @@ std::string Expr::str(bool inAttribute) const {
     return quote(n.names[0]);
   case ExprKind::Symbol:
     return n.names[0];
-  case ExprKind::Config: {
-    std::string out = "config ";
+  case ExprKind::Config:
+  case ExprKind::Listed: {
+    std::string out = n.kind == ExprKind::Config ? "config " : "listed ";
     for (size_t i = 0; i < n.names.size(); ++i)
       out += (i ? " | " : "") + quote(n.names[i]);
     return n.operands.empty() ? out
@@ -333,6 +338,14 @@ Evaluated Expr::evaluate(const Environment &environment) const {
     for (const std::string &name : n.names)
       keys += (keys.empty() ? "" : " or ") + quote(name);
     return fail("config has no " + keys);
+  }
+  case ExprKind::Listed: {
+    Evaluated result;
+    if (environment.listed)
+      result = environment.listed(n.names[0]);
+    return result.value || !result.error.empty()
+               ? result
+               : n.operands[0].evaluate(environment);
   }
   case ExprKind::Not: {
     bool value = false;

@@ -55,6 +55,9 @@ struct Environment {
   /// ExprValue of a key of the model's config. No value and no error: the key
   /// is absent or null.
   std::function<Evaluated(const std::string &key)> config;
+  /// Whether a checkpoint's key list has a name; no value and no error: there
+  /// is no key list. May be empty: there never is one.
+  std::function<Evaluated(const std::string &name)> listed = {};
   /// Told that none of `keys` is there and what counts instead; may be empty.
   std::function<void(const std::vector<std::string> &keys,
                      const ExprValue &value)>
@@ -67,6 +70,7 @@ enum class ExprKind {
   String, ///< `"M"`
   Symbol, ///< `n`
   Config, ///< `config "a" | "b" else x`: names, at most one child
+  Listed, ///< `listed "name" else x`: is a name in the key list?
   Index,  ///< `list[i]`, also a character of a string
   Not,    ///< `not a`
   Negate, ///< `-a`
@@ -98,6 +102,8 @@ public:
   /// `names` are tried in order; `fallback` counts when none is present.
   static Expr config(std::vector<std::string> names,
                      std::optional<Expr> fallback);
+  /// `fallback` counts where there is no key list.
+  static Expr listed(std::string name, Expr fallback);
   static Expr make(ExprKind kind, std::vector<Expr> operands);
   static Expr call(std::string function, std::vector<Expr> operands);
 

@@ -9,6 +9,7 @@
 
 #include "models/Json.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
@@ -198,6 +199,24 @@ static void readLayout(const Reader &reader, TrainerOptions &out) {
   }
 }
 
+/// `head`: "lm", "value" (one row), or {"score": rows}.
+static void readHead(const Reader &reader, TrainerOptions &out) {
+  const std::string key = "head";
+  if (!reader.has(key))
+    return;
+  const json &value = reader.at(key);
+  bool isScore = value.is_object() && value.size() == 1 &&
+                 value.contains("score") &&
+                 value["score"].is_number_integer() &&
+                 value["score"].get<int64_t>() >= 1 &&
+                 value["score"].get<int64_t>() <= (1 << 20);
+  if (value != "lm" && value != "value" && !isScore)
+    reader.fail(key, "is " + Reader::shown(value) +
+                         ", required \"lm\", \"value\" or {\"score\": n} with "
+                         "n from 1 to 1048576");
+  out.scores = isScore ? value["score"].get<int64_t>() : value == "value";
+}
+
 static TrainerOptions readTrainer(const Reader &reader) {
   TrainerOptions out;
   out.tp = reader.integer("tp", 1, 1);
@@ -239,7 +258,7 @@ static TrainerOptions readTrainer(const Reader &reader) {
     out.mtpLayers = reader.integer("mtp_layers", 0, 0);
   out.experts = reader.choice("experts", "grouped", {"grouped", "sequential"});
   reader.notBuilt("glu_interleave", nullptr);
-  reader.notBuilt("head", "lm");
+  readHead(reader, out);
   reader.notBuilt("naming", nullptr);
   reader.notBuilt("table_rule", nullptr);
   out.accountForEmbedding = reader.boolean("account_for_embedding", false);
@@ -299,6 +318,13 @@ static void readConfig(const Document &document, const Reader &top,
   }
   Reader reader(*holder, pointer, "config");
   model.config = holder->root.at(json::json_pointer(pointer));
+  for (const auto &[key, place] : holder->places) {
+    if (key.size() <= pointer.size() || key.rfind(pointer, 0) != 0)
+      continue;
+    std::string path = key.substr(pointer.size() + 1);
+    std::replace(path.begin(), path.end(), '/', '.');
+    model.configPlaces[path] = place;
+  }
   if (!reader.isNullOrAbsent("model_type")) {
     if (!reader.at("model_type").is_string())
       reader.fail("model_type", "is " + Reader::shown(reader.at("model_type")) +

@@ -17,6 +17,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +31,8 @@ struct TrainerOptions {
   int64_t vocabMultiple = 128;
   std::optional<int64_t> mtpLayers;
   std::string experts = "grouped"; ///< or sequential
+  /// Rows of a score or value head in place of the LM head; 0: the LM head.
+  int64_t scores = 0;
   /// At most one of the three is set.
   std::vector<int64_t> stageLayers;
   std::vector<std::vector<int64_t>> chunkLayers;
@@ -43,6 +46,9 @@ struct Model {
   std::string path;       ///< of model.json, for messages
   std::string configPath; ///< of the config, or of model.json
   nlohmann::json config;
+  /// Line and column in configPath of each key of the config; keys of objects
+  /// in it follow a dot ("text_config.hidden_size").
+  std::map<std::string, std::pair<unsigned, unsigned>> configPlaces;
   std::string modelType;                  ///< empty if the config has none
   std::vector<std::string> architectures; ///< of the config
   TrainerOptions trainer;

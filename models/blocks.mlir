@@ -69,32 +69,63 @@ delta.block @row_parallel {
 }
 
 //===----------------------------------------------------------------------===//
-// Embedding and head. Needs: @sizes, embed, head (the two tensor names)
+// Embedding and head. Needs: @sizes, mtp (multi-token-prediction layers),
+// mtp_copies, embed, head (the two tensor names)
 //===----------------------------------------------------------------------===//
 
+delta.block @without_mtp {
+  delta.symbol mtp = 0
+  delta.symbol mtp_copies = ""
+}
+
 // A tied model has one table. The trainer keeps a copy of it on the last stage
-// for the output; the checkpoint may list the head as a second name of it.
+// for the output, or for multi-token prediction; the checkpoint may list the
+// head as a second name of it. A score or value head takes the LM head's place.
+// mtp_copies: where the checkpoint repeats both for its prediction layer, or "".
 delta.block @embedding_and_head {
   delta.on first {
     %w = delta.param "embedding.word_embeddings.weight" [rows, H] : storage
     %all = delta.unshard %w dim 0 over tp
     %table = delta.take %all dim 0 first V because "vocabulary padding"
     delta.tensor "{embed}" = %table as [V, H]
-    delta.if tied {
+    delta.if mtp > 0 and mtp_copies ne "" {
+      delta.if listed "{mtp_copies}embed_tokens.weight" else true {
+        delta.tensor "{mtp_copies}embed_tokens.weight" = %table as [V, H]
+      }
+    }
+    delta.if tied and scores == 0 {
       delta.tensor "{head}" = %table as [V, H] if_listed
-      delta.if pp > 1 {
+      delta.if pp > 1 and mtp == 0 {
         delta.on last {
           delta.copy "output_layer.weight" of %w
         }
       }
     }
+    delta.if pp > 1 and mtp > 0 {
+      delta.on last {
+        delta.copy "embedding.word_embeddings.weight" of %w
+      }
+    }
   }
-  delta.if not tied {
+  delta.if scores > 0 {
     delta.on last {
-      %w = delta.param "output_layer.weight" [rows, H] : storage
-      %all = delta.unshard %w dim 0 over tp
-      %head = delta.take %all dim 0 first V because "vocabulary padding"
-      delta.tensor "{head}" = %head as [V, H]
+      delta.use @matrix with trained = "output_layer.weight",
+          tensor = "score.weight", out = scores, in = H
+    }
+    delta.passthrough "{head}" [V, H] : storage if_listed
+  } else {
+    delta.if not tied {
+      delta.on last {
+        %w = delta.param "output_layer.weight" [rows, H] : storage
+        %all = delta.unshard %w dim 0 over tp
+        %head = delta.take %all dim 0 first V because "vocabulary padding"
+        delta.tensor "{head}" = %head as [V, H]
+        delta.if mtp > 0 and mtp_copies ne "" {
+          delta.if listed "{mtp_copies}shared_head.head.weight" else true {
+            delta.tensor "{mtp_copies}shared_head.head.weight" = %head as [V, H]
+          }
+        }
+      }
     }
   }
 }

@@ -7,6 +7,7 @@ delta.import "blocks.mlir"
 delta.family @gpt_oss model_types ["gpt_oss"]
     architectures ["GptOssForCausalLM"] {
   delta.use @sizes
+  delta.use @without_mtp
   delta.use @attention_sizes
   delta.symbol E = config "num_local_experts" | "num_experts"
   delta.symbol I = config "intermediate_size"

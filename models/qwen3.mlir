@@ -6,6 +6,7 @@ delta.import "blocks.mlir"
 
 delta.family @qwen3 model_types ["qwen3"] architectures ["Qwen3ForCausalLM"] {
   delta.use @sizes
+  delta.use @without_mtp
   delta.use @attention_sizes
   delta.symbol F = config "intermediate_size"
   delta.decoder config "num_hidden_layers"

@@ -6,6 +6,7 @@ delta.import "blocks.mlir"
 delta.family @qwen3_moe model_types ["qwen3_moe"]
     architectures ["Qwen3MoeForCausalLM"] {
   delta.use @sizes
+  delta.use @without_mtp
   delta.use @attention_sizes
   delta.symbol E = config "num_experts"
   delta.symbol I = config "moe_intermediate_size"

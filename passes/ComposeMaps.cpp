@@ -25,6 +25,7 @@ namespace {
 struct Origin {
   llvm::MapVector<Value, ShardedMap> params;
   StringAttr op; ///< value op on the way
+  StringAttr to; ///< type that the values are cast to after it
 };
 
 class Composer {
@@ -40,7 +41,7 @@ public:
       } else if (auto apply = dyn_cast<ApplyOp>(op)) {
         if (failed(add(apply)))
           return failure();
-      } else if (!isa<TensorOp, DropOp, CopyOp>(op)) {
+      } else if (!isa<TensorOp, DropOp, CopyOp, PassthroughOp>(op)) {
         return op.emitOpError("is not folded yet");
       }
     }
@@ -69,11 +70,14 @@ private:
   LogicalResult add(ApplyOp apply) {
     Origin origin;
     origin.op = apply.getOpAttr();
+    origin.to = apply.getToAttr();
     for (auto [value, attr] :
          llvm::zip(apply.getValues(), apply.getMaps().getAsRange<MapAttr>())) {
       const Origin &from = origins[value];
       if (from.op)
         origin.op = from.op;
+      if (from.to)
+        origin.to = from.to;
       const ShardedMap &next = attr.getValue();
       for (const auto &[param, map] : from.params) {
         size_t ways = std::max(map.ways.size(), next.ways.size());
@@ -117,7 +121,7 @@ private:
       }
       builder.setInsertionPoint(op);
       made = ApplyOp::create(builder, op->getLoc(), value.getType(), params,
-                             builder.getArrayAttr(maps), origin.op)
+                             builder.getArrayAttr(maps), origin.op, origin.to)
                  .getResult();
     }
     op->setOperand(0, made);

@@ -50,8 +50,8 @@ LogicalResult ShapeTable::add(Operation *op) {
                  << numElements(*shape) << " elements, its operand " << size;
         return take(shape);
       })
-      .Case<AddScalarOp>(
-          [&](AddScalarOp o) { return take(shapes[o.getValue()]); })
+      .Case<AddScalarOp, CastOp>(
+          [&](auto o) { return take(shapes[o.getValue()]); })
       .Case<ApplyOp>([&](ApplyOp o) -> LogicalResult {
         if (auto shape = op->getAttrOfType<DenseI64ArrayAttr>("shape"))
           return take(std::vector<int64_t>(shape.asArrayRef()));
@@ -163,13 +163,14 @@ public:
 private:
   /// An apply from one value; its result keeps the shape for later ops.
   Value apply(Operation *op, ValueRange values, ArrayRef<IndexMap> maps,
-              ArrayRef<int64_t> shape, StringAttr valueOp = {}) {
+              ArrayRef<int64_t> shape, StringAttr valueOp = {},
+              StringAttr to = {}) {
     SmallVector<Attribute> attrs;
     for (const IndexMap &map : maps)
       attrs.push_back(MapAttr::get(builder.getContext(), ShardedMap{{map}}));
     auto result = ApplyOp::create(builder, op->getLoc(),
                                   ArrayType::get(builder.getContext()), values,
-                                  builder.getArrayAttr(attrs), valueOp);
+                                  builder.getArrayAttr(attrs), valueOp, to);
     result->setAttr("shape", builder.getDenseI64ArrayAttr(shape));
     (void)shapes.add(result);
     return result.getResult();
@@ -233,6 +234,12 @@ private:
           return {apply(op, o.getValue(),
                         IndexMap::identity(numElements(shape)), shape,
                         builder.getStringAttr("add_one"))};
+        })
+        .Case<CastOp>([&](CastOp o) -> SmallVector<Value> {
+          const std::vector<int64_t> &shape = shapes[o.getValue()];
+          return {apply(op, o.getValue(),
+                        IndexMap::identity(numElements(shape)), shape, {},
+                        o.getDtypeAttr())};
         })
         .Default([](Operation *) { return SmallVector<Value>(); });
   }

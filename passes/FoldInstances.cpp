@@ -43,6 +43,13 @@ static LogicalResult foldLayers(SideOp side, OpBuilder &builder) {
       for (int64_t local = 0; local < stages[stage][chunk]; ++local)
         table.append({int64_t(stage), int64_t(chunk), local, number++});
     }
+  // A stack is a chunk's beside its decoder layers: local numbers restart.
+  for (auto [count, place] : side.stacksOfLayers()) {
+    int64_t stage = place == "first" ? 0 : int64_t(stages.size()) - 1;
+    int64_t chunk = place == "first" ? 0 : int64_t(numChunks) - 1;
+    for (int64_t local = 0; local < count; ++local)
+      table.append({stage, chunk, local, number++});
+  }
   side.setPlacementAttr(builder.getDenseI64ArrayAttr(table));
   return success();
 }

@@ -74,7 +74,7 @@ static LogicalResult fold(UnshardOp op, OpBuilder &builder) {
   auto apply = ApplyOp::create(
       builder, op.getLoc(), op.getResult().getType(), op.getShards(),
       builder.getArrayAttr(MapAttr::get(builder.getContext(), map)),
-      StringAttr());
+      StringAttr(), StringAttr());
   // Later index functions need the shape of the whole parameter.
   apply->setAttr("shape", builder.getDenseI64ArrayAttr(*shape));
   op.getResult().replaceAllUsesWith(apply.getResult());

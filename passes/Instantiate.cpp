@@ -24,203 +24,6 @@ namespace delta {
 using namespace delta;
 using namespace mlir;
 
-/// A value of the config as expressions see it.
-static Evaluated fromJson(const nlohmann::json &json, const std::string &path) {
-  if (json.is_boolean())
-    return {ExprValue{json.get<bool>()}, {}};
-  if (json.is_number_integer())
-    return {ExprValue{json.get<int64_t>()}, {}};
-  // Some publishers write whole numbers as 1.0.
-  if (json.is_number_float() && std::abs(json.get<double>()) < 0x1p62 &&
-      json.get<double>() == double(int64_t(json.get<double>())))
-    return {ExprValue{int64_t(json.get<double>())}, {}};
-  if (json.is_string())
-    return {ExprValue{json.get<std::string>()}, {}};
-  if (!json.is_array())
-    return {std::nullopt, path + " is " + json.dump() +
-                              ", required an integer, a text, a boolean or a "
-                              "list of them"};
-  List list;
-  for (size_t i = 0; i < json.size(); ++i) {
-    Evaluated item = fromJson(json[i], path + "[" + std::to_string(i) + "]");
-    if (!item.value)
-      return item;
-    list.push_back(*item.value);
-  }
-  return {ExprValue{list}, {}};
-}
-
-//===----------------------------------------------------------------------===//
-// Expressions
-//===----------------------------------------------------------------------===//
-
-FailureOr<ExprValue> Instantiator::evaluate(Operation *op,
-                                            const Context &context,
-                                            const Expr &expr) {
-  Environment environment;
-  environment.symbol = [&](const std::string &name) -> Evaluated {
-    askedForMtp |= name == "mtp_layers";
-    if (const ExprValue *value = context.scope->find(name))
-      return {*value, {}};
-    return {std::nullopt, "unknown symbol '" + name + "'"};
-  };
-  environment.config = [&](const std::string &key) -> Evaluated {
-    auto it = config.find(key);
-    if (it == config.end() || it->is_null())
-      return {};
-    return fromJson(*it, "config." + key);
-  };
-  environment.fallback = [&](const std::vector<std::string> &keys,
-                             const ExprValue &value) {
-    // Sizes and options that a family names; not what it asks in passing.
-    if (isa<SymbolOp, UseOp>(op))
-      defaults[keys.front()] = toString(value);
-  };
-  Evaluated result = expr.evaluate(environment);
-  if (!result.value) {
-    error(op, context, result.error);
-    return failure();
-  }
-  return *result.value;
-}
-
-FailureOr<int64_t> Instantiator::evaluateInt(Operation *op,
-                                             const Context &context,
-                                             ExprAttr attr) {
-  FailureOr<ExprValue> value = evaluate(op, context, attr.getValue());
-  if (failed(value))
-    return failure();
-  if (!value->isInt()) {
-    error(op, context,
-          "'" + attr.getValue().str() + "' is " + toString(*value) +
-              ", required an integer");
-    return failure();
-  }
-  return std::get<int64_t>(value->data);
-}
-
-FailureOr<bool> Instantiator::evaluateBool(Operation *op,
-                                           const Context &context,
-                                           ExprAttr attr) {
-  FailureOr<ExprValue> value = evaluate(op, context, attr.getValue());
-  if (failed(value))
-    return failure();
-  if (!value->isBool()) {
-    error(op, context,
-          "'" + attr.getValue().str() + "' is " + toString(*value) +
-              ", required true or false");
-    return failure();
-  }
-  return std::get<bool>(value->data);
-}
-
-FailureOr<Shape> Instantiator::evaluateSizes(Operation *op,
-                                             const Context &context,
-                                             ArrayAttr list, int64_t least) {
-  Shape shape;
-  for (ExprAttr attr : list.getAsRange<ExprAttr>()) {
-    FailureOr<int64_t> size = evaluateInt(op, context, attr);
-    if (failed(size))
-      return failure();
-    if (*size < least) {
-      error(op, context,
-            "size '" + attr.getValue().str() + "' is " + Twine(*size) +
-                ", required at least " + Twine(least));
-      return failure();
-    }
-    shape.push_back(*size);
-  }
-  return shape;
-}
-
-ArrayAttr Instantiator::literals(const Shape &shape) {
-  SmallVector<Attribute> items;
-  for (int64_t size : shape)
-    items.push_back(ExprAttr::get(builder.getContext(), Expr::integer(size)));
-  return builder.getArrayAttr(items);
-}
-
-//===----------------------------------------------------------------------===//
-// Names
-//===----------------------------------------------------------------------===//
-
-FailureOr<std::string> Instantiator::expandName(Operation *op,
-                                                const Context &context,
-                                                const std::string &prefix,
-                                                StringRef name) {
-  std::string out, rest = prefix + name.str();
-  int64_t numHoles = 0;
-  for (size_t at = 0; at < rest.size();) {
-    if (rest[at] != '{') {
-      out += rest[at++];
-      continue;
-    }
-    size_t end = rest.find('}', at);
-    if (end == std::string::npos) {
-      error(op, context, "name \"" + rest + "\" has an open hole");
-      return failure();
-    }
-    std::string hole = rest.substr(at + 1, end - at - 1);
-    at = end + 1;
-    // A text that holds its own name would be filled in for ever.
-    if (++numHoles > 100) {
-      error(op, context,
-            "hole '{" + hole + "}' stands for a text that needs it again");
-      return failure();
-    }
-    size_t plus = hole.find('+');
-    std::string head = hole.substr(0, plus);
-    int64_t offset = 0;
-    if (plus != std::string::npos) {
-      std::string text = hole.substr(plus + 1);
-      const ExprValue *value = context.scope->find(text);
-      if (value && value->isInt())
-        offset = std::get<int64_t>(value->data);
-      else if (StringRef(text).getAsInteger(10, offset))
-        offset = -1;
-      if (offset < 0 || offset > (1 << 20)) {
-        error(op, context,
-              "hole '{" + hole + "}' adds '" + text +
-                  "', required an integer from 0 to 1048576");
-        return failure();
-      }
-    }
-    if (head == "layer" || head == "expert") {
-      bool fits =
-          head == "layer" ? context.layers.has_value() : context.experts;
-      if (!fits) {
-        error(op, context,
-              "hole '{" + hole + "}' is outside of 'delta." + head + "s'");
-        return failure();
-      }
-      out += "{" + head + (offset ? "+" + std::to_string(offset) : "") + "}";
-      continue;
-    }
-    const ExprValue *value = context.scope->find(head);
-    if (!value || (!value->isString() && !value->isInt())) {
-      error(op, context,
-            "hole '{" + hole + "}' is " +
-                (value ? toString(*value) : "unknown") +
-                ", required 'layer', 'expert' or a symbol with a "
-                "text or an integer");
-      return failure();
-    }
-    if (value->isString() && offset != 0) {
-      error(op, context,
-            "hole '{" + hole + "}' adds to the text " + toString(*value));
-      return failure();
-    }
-    std::string text =
-        value->isString()
-            ? std::get<std::string>(value->data)
-            : std::to_string(std::get<int64_t>(value->data) + offset);
-    // A bound name may itself have holes: resolve them in place.
-    rest = text + rest.substr(at);
-    at = 0;
-  }
-  return out;
-}
-
 //===----------------------------------------------------------------------===//
 // Structure
 //===----------------------------------------------------------------------===//
@@ -243,11 +46,15 @@ LogicalResult Instantiator::visit(Operation *op, Context &context) {
       return LogicalResult(failure());
     return walk(*value ? then : otherwise, context);
   };
+  reads.clear();
   if (auto o = dyn_cast<SymbolOp>(op)) {
-    FailureOr<ExprValue> value = evaluate(op, context, o.getValue().getValue());
+    Scope::Symbol symbol;
+    FailureOr<ExprValue> value =
+        evaluateFresh(op, context, o.getValue().getValue(), symbol.origins);
     if (failed(value))
       return failure();
-    if (!context.scope->symbols.emplace(o.getName().str(), *value).second)
+    symbol.value = *value;
+    if (!context.scope->symbols.emplace(o.getName().str(), symbol).second)
       return error(op, context,
                    "(symbol_c1) '" + o.getName() + "' is defined already");
     return success();
@@ -268,6 +75,13 @@ LogicalResult Instantiator::visit(Operation *op, Context &context) {
   }
   if (auto o = dyn_cast<IfOp>(op))
     return conditional(o.getCondition(), o.getThenRegion(), o.getElseRegion());
+  if (auto o = dyn_cast<ConfigPartOp>(op)) {
+    if (!configPart.empty())
+      return error(op, context,
+                   "(config_part_c1) is the second one of its family");
+    configPart = o.getKey().str();
+    return success();
+  }
   if (auto o = dyn_cast<OnOp>(op)) {
     Context inner = context;
     inner.stage = o.getStage().str();
@@ -275,7 +89,12 @@ LogicalResult Instantiator::visit(Operation *op, Context &context) {
   }
   if (auto o = dyn_cast<ScopeOp>(op)) {
     Context inner = context;
-    inner.trainer += o.getTrainer();
+    inner.trainer.clear();
+    for (const std::string &prefix : context.trainer) {
+      inner.trainer.push_back(prefix + o.getTrainer().str());
+      if (o.getOther())
+        inner.trainer.push_back(prefix + o.getOther()->str());
+    }
     inner.hf += o.getHf();
     return walk(o.getBody(), inner);
   }
@@ -290,6 +109,8 @@ LogicalResult Instantiator::visit(Operation *op, Context &context) {
     return decoder(o, context);
   if (auto o = dyn_cast<LayersOp>(op))
     return layers(o, context);
+  if (auto o = dyn_cast<StackOp>(op))
+    return stack(o, context);
   if (auto o = dyn_cast<ExpertsOp>(op))
     return experts(o, context);
   if (auto o = dyn_cast<ParamOp>(op))
@@ -314,6 +135,10 @@ LogicalResult Instantiator::visit(Operation *op, Context &context) {
     return take(o, context);
   if (auto o = dyn_cast<AddScalarOp>(op))
     return addScalar(o, context);
+  if (auto o = dyn_cast<CastOp>(op))
+    return bindCast(o, context);
+  if (auto o = dyn_cast<PassthroughOp>(op))
+    return passthrough(o, context);
   return error(op, context, "does not belong into a family");
 }
 
@@ -328,10 +153,12 @@ LogicalResult Instantiator::use(UseOp op, Context &context) {
   Scope bindings{context.scope, {}};
   for (auto [name, value] : llvm::zip(op.getNames().getAsRange<StringAttr>(),
                                       op.getValues().getAsRange<ExprAttr>())) {
-    FailureOr<ExprValue> result = evaluate(op, context, value.getValue());
+    Scope::Symbol &symbol = bindings.symbols[name.getValue().str()];
+    FailureOr<ExprValue> result =
+        evaluateFresh(op, context, value.getValue(), symbol.origins);
     if (failed(result))
       return failure();
-    bindings.symbols[name.getValue().str()] = *result;
+    symbol.value = *result;
   }
   Context inner = context;
   Scope own{&bindings, {}};
@@ -343,8 +170,8 @@ LogicalResult Instantiator::use(UseOp op, Context &context) {
     if (failed(visit(&child, inner)))
       return failure();
   // What the block defines is known after the use.
-  for (auto &[name, value] : own.symbols)
-    if (!context.scope->symbols.emplace(name, value).second)
+  for (auto &[name, symbol] : own.symbols)
+    if (!context.scope->symbols.emplace(name, symbol).second)
       return error(op, context,
                    "(symbol_c1) block '@" + op.getBlock() + "' defines '" +
                        name + "', which is defined already");
@@ -361,7 +188,7 @@ LogicalResult Instantiator::decoder(DecoderOp op, Context &context) {
     return error(op, context,
                  "(decoder_c1) '" + op.getLayers().getValue().str() + "' is " +
                      Twine(*count) + ", required 1 to 65536 layers");
-  numLayers = *count;
+  numLayers = numRows = *count;
   std::optional<std::string> pattern;
   if (op.getPattern()) {
     FailureOr<ExprValue> value =
@@ -420,22 +247,52 @@ LogicalResult Instantiator::layers(LayersOp op, Context &context) {
     return error(op, context,
                  "(layers_c2) stands before the 'delta.decoder', which gives "
                  "the number of layers");
+  return bindLayers(op, op.getCondition(), 0, numLayers, op.getBody(), context);
+}
+
+LogicalResult Instantiator::stack(StackOp op, Context &context) {
+  if (numLayers == 0)
+    return error(op, context,
+                 "(stack_c2) stands before the 'delta.decoder', after whose "
+                 "layers its own are numbered");
+  FailureOr<int64_t> count = evaluateInt(op, context, op.getLayers());
+  if (failed(count))
+    return failure();
+  if (*count < 0 || *count > (1 << 16))
+    return error(op, context,
+                 "(stack_c3) '" + op.getLayers().getValue().str() + "' is " +
+                     Twine(*count) + ", required 0 to 65536 layers");
+  if (*count == 0)
+    return success();
+  int64_t firstRow = numRows;
+  numRows += *count;
+  stacks.push_back(builder.getArrayAttr(
+      {builder.getI64IntegerAttr(*count), op.getStageAttr()}));
+  return bindLayers(op, op.getCondition().value_or(ExprAttr()), firstRow,
+                    *count, op.getBody(), context);
+}
+
+LogicalResult Instantiator::bindLayers(Operation *op, ExprAttr condition,
+                                       int64_t firstRow, int64_t count,
+                                       Region &body, const Context &context) {
   std::vector<int64_t> chosen;
-  for (int64_t layer = 0; layer < numLayers; ++layer) {
-    Scope scope{context.scope, {{"layer", ExprValue{layer}}}};
+  for (int64_t layer = 0; layer < count; ++layer) {
+    Scope scope{context.scope, {{"layer", {ExprValue{layer}, {}}}}};
     Context inner = context;
     inner.scope = &scope;
-    FailureOr<bool> value = evaluateBool(op, inner, op.getCondition());
+    FailureOr<bool> value =
+        condition ? evaluateBool(op, inner, condition) : true;
     if (failed(value))
       return failure();
     if (*value)
-      chosen.push_back(layer);
+      chosen.push_back(firstRow + layer);
   }
   if (chosen.empty())
     return success();
   Context inner = context;
   inner.layers = std::move(chosen);
-  return walk(op.getBody(), inner);
+  inner.firstRow = firstRow;
+  return walk(body, inner);
 }
 
 LogicalResult Instantiator::experts(ExpertsOp op, Context &context) {
@@ -443,7 +300,8 @@ LogicalResult Instantiator::experts(ExpertsOp op, Context &context) {
   if (failed(number))
     return failure();
   if (!context.layers)
-    return error(op, context, "(experts_c1) is outside of 'delta.layers'");
+    return error(op, context,
+                 "(experts_c1) is outside of 'delta.layers' and 'delta.stack'");
   if (*number < 1 || *number > (1 << 16) ||
       (numExperts && numExperts != *number))
     return error(op, context,
@@ -479,13 +337,15 @@ LogicalResult Instantiator::run(DictionaryAttr geometryAttr, StringRef name) {
     return attr ? attr.getInt() : fallback;
   };
   for (StringRef axis : axes) {
-    root.symbols[axis.str()] = ExprValue{number(axis, 1)};
+    root.symbols[axis.str()].value = ExprValue{number(axis, 1)};
     mesh.push_back(
         builder.getNamedAttr(axis, builder.getI64IntegerAttr(number(axis, 1))));
   }
-  root.symbols["vocab_multiple"] = ExprValue{number("vocab_multiple", 0)};
-  // -1: not given, the config decides.
-  root.symbols["mtp_layers"] = ExprValue{number("mtp_layers", -1)};
+  // mtp_layers -1: not given, the config decides.
+  for (auto [key, fallback] : {std::pair<StringRef, int64_t>{"mtp_layers", -1},
+                               {"vocab_multiple", 0},
+                               {"scores", 0}})
+    root.symbols[key.str()].value = ExprValue{number(key, fallback)};
   auto text = [&](StringRef key, StringRef fallback) {
     auto attr = dyn_cast_or_null<StringAttr>(geometry.get(key));
     return (attr ? attr.getValue() : fallback).str();
@@ -494,9 +354,10 @@ LogicalResult Instantiator::run(DictionaryAttr geometryAttr, StringRef name) {
   scheme = text("experts", "grouped");
 
   builder.setInsertionPointToEnd(module.getBody());
-  auto side = SideOp::create(
-      builder, family.getLoc(), name, builder.getDictionaryAttr(mesh), 0, 0,
-      builder.getArrayAttr({}), DenseI64ArrayAttr(), DenseI64ArrayAttr());
+  auto side = SideOp::create(builder, family.getLoc(), name,
+                             builder.getDictionaryAttr(mesh), 0, 0,
+                             builder.getArrayAttr({}), ArrayAttr(),
+                             DenseI64ArrayAttr(), DenseI64ArrayAttr());
   side.getBody().emplaceBlock();
   builder.setInsertionPointToStart(&side.getBody().front());
 
@@ -515,10 +376,16 @@ LogicalResult Instantiator::run(DictionaryAttr geometryAttr, StringRef name) {
   side.setLayers(numLayers);
   side.setExperts(numExperts);
   side.setStagesAttr(builder.getArrayAttr(stages));
+  if (!this->stacks.empty())
+    side.setStacksAttr(builder.getArrayAttr(this->stacks));
   if (number("mtp_layers", -1) > 0 && !askedForMtp)
     return error(family, context,
                  "mtp_layers is " + Twine(number("mtp_layers", -1)) +
                      ", the family has no multi-token-prediction layers");
+  if (number("scores", 0) > 0 && !askedForScores)
+    return error(family, context,
+                 "head has " + Twine(number("scores", 0)) +
+                     " scores, the family has no head but the LM head");
   for (StringRef axis : {"ep", "etp"})
     if (numExperts == 0 && axisSize(axis) > 1)
       return error(family, context,

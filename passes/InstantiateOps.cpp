@@ -12,6 +12,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/Instantiator.h"
+#include "passes/NameTemplate.h"
 
 using namespace delta;
 using namespace mlir;
@@ -39,23 +40,24 @@ LogicalResult Instantiator::param(ParamOp op, Context &context) {
                  op.getSchemes().getAsRange<StringAttr>())) {
     if (!nameScheme.empty() && nameScheme.getValue() != scheme)
       continue;
-    FailureOr<std::string> full =
-        expandName(op, context, context.trainer, name.getValue());
-    if (failed(full))
-      return failure();
-    if ((context.layers && full->find("{layer") == std::string::npos) ||
-        (context.experts && full->find("{expert") == std::string::npos))
-      return error(op, context,
-                   "(param_c4) name \"" + *full +
-                       "\" is the same for all its layers or experts");
-    names.push_back(builder.getStringAttr(*full));
-    schemes.push_back(builder.getStringAttr(""));
+    for (size_t prefix = 0; prefix < context.trainer.size(); ++prefix) {
+      FailureOr<std::string> full =
+          expandName(op, context, NameOf::Param, name.getValue(), prefix);
+      if (failed(full))
+        return failure();
+      if ((context.layers && full->find("{layer") == std::string::npos) ||
+          (context.experts && full->find("{expert") == std::string::npos))
+        return error(op, context,
+                     "(param_c4) name \"" + *full +
+                         "\" is the same for all its layers or experts");
+      names.push_back(builder.getStringAttr(*full));
+      schemes.push_back(builder.getStringAttr(""));
+    }
   }
   if (names.empty())
     return error(op, context,
                  "(param_c3) has no name for the scheme '" + scheme + "'");
-  StringRef dtype =
-      op.getDtype() == "storage" ? StringRef(storage) : op.getDtype();
+  StringRef dtype = resolved(op.getDtype());
   auto bound = ParamOp::create(
       builder, op.getLoc(), array, builder.getArrayAttr(names),
       builder.getArrayAttr(schemes), literals(*shape),
@@ -67,7 +69,7 @@ LogicalResult Instantiator::param(ParamOp op, Context &context) {
       IntegerAttr(), DenseI64ArrayAttr());
   define(context, op.getResult(), bound.getResult(),
          {*shape, dtype.str(), context.experts, context.layers.has_value(),
-          false});
+          false, false, reads});
   return success();
 }
 
@@ -75,7 +77,7 @@ LogicalResult Instantiator::copy(CopyOp op, Context &context) {
   if (!context.stage)
     return error(op, context, "(copy_c2) is outside of 'delta.on'");
   FailureOr<std::string> name =
-      expandName(op, context, context.trainer, op.getName());
+      expandName(op, context, NameOf::Param, op.getName());
   if (failed(name))
     return failure();
   CopyOp::create(builder, op.getLoc(), *name, map(context, op.getOriginal()),
@@ -85,13 +87,30 @@ LogicalResult Instantiator::copy(CopyOp op, Context &context) {
 
 LogicalResult Instantiator::tensor(TensorOp op, Context &context) {
   FailureOr<std::string> name =
-      expandName(op, context, context.hf, op.getName());
+      expandName(op, context, NameOf::Tensor, op.getName());
   FailureOr<Shape> shape = evaluateSizes(op, context, op.getShape());
   if (failed(name) || failed(shape))
     return failure();
-  if (op.getIfListed() && !(keys && keys->contains(*name)))
-    return success();
+  if (op.getIfListed()) {
+    Evaluated listed = isListed(op, context, op.getName().str());
+    if (!listed.error.empty())
+      return error(op, context, listed.error);
+    if (!listed.value || !std::get<bool>(listed.value->data))
+      return success();
+  }
   mlir::Value value = map(context, op.getValue());
+  if (op.getDtypes()) {
+    auto dtypes = op.getDtypesAttr().getAsRange<StringAttr>();
+    StringRef listed = listedType(*name, context);
+    StringRef chosen = resolved((*dtypes.begin()).getValue());
+    for (StringAttr dtype : dtypes)
+      if (resolved(dtype.getValue()) == listed)
+        chosen = listed;
+    FailureOr<mlir::Value> result = castTo(op, context, value, chosen);
+    if (failed(result))
+      return failure();
+    value = *result;
+  }
   const Facts &f = factsOf(value);
   bool stacked = op.getStacked();
   if (stacked && !f.experts)
@@ -124,7 +143,82 @@ LogicalResult Instantiator::tensor(TensorOp op, Context &context) {
   bool isAlias = !produced.insert(value.getAsOpaquePointer()).second;
   TensorOp::create(builder, op.getLoc(), builder.getStringAttr(*name), value,
                    literals(*shape), op.getStackedAttr(), UnitAttr(),
-                   isAlias ? builder.getUnitAttr() : UnitAttr());
+                   isAlias ? builder.getUnitAttr() : UnitAttr(), ArrayAttr());
+  return success();
+}
+
+StringRef Instantiator::listedType(const std::string &name,
+                                   const Context &context) const {
+  if (!keys)
+    return {};
+  int64_t row = context.layers ? context.layers->front() : 0;
+  auto it = keys->find(fillName(name, row, 0));
+  if (it == keys->end() || !it->is_object() || !it->contains("dtype"))
+    return {};
+  const nlohmann::json &dtype = it->at("dtype");
+  return dtype == "fp32"   ? "f32"
+         : dtype == "fp16" ? "f16"
+         : dtype == "bf16" ? "bf16"
+         : dtype == "i64"  ? "i64"
+                           : "";
+}
+
+LogicalResult Instantiator::passthrough(PassthroughOp op, Context &context) {
+  FailureOr<std::string> name =
+      expandName(op, context, NameOf::Tensor, op.getName());
+  FailureOr<Shape> shape = evaluateSizes(op, context, op.getShape());
+  if (failed(name) || failed(shape))
+    return failure();
+  if (op.getAll())
+    return passthroughAll(op, *name, context);
+  if (shape->empty() || shape->size() > 6 || !checkedSize(*shape))
+    return error(op, context,
+                 "(passthrough_c2) shape is " + str(*shape) +
+                     ", required 1 to 6 sizes whose product fits 64 bits");
+  if (op.getIfListed()) {
+    Evaluated listed = isListed(op, context, op.getName().str());
+    if (!listed.error.empty())
+      return error(op, context, listed.error);
+    if (!listed.value || !std::get<bool>(listed.value->data))
+      return success();
+  }
+  if (context.layers && name->find("{layer") == std::string::npos)
+    return error(op, context,
+                 "(passthrough_c1) name \"" + *name +
+                     "\" is the same for all its layers");
+  PassthroughOp::create(
+      builder, op.getLoc(), builder.getStringAttr(*name), literals(*shape),
+      builder.getStringAttr(resolved(op.getDtype())), UnitAttr(), UnitAttr(),
+      context.layers ? builder.getDenseI64ArrayAttr(*context.layers)
+                     : DenseI64ArrayAttr());
+  return success();
+}
+
+LogicalResult Instantiator::passthroughAll(PassthroughOp op,
+                                           const std::string &prefix,
+                                           Context &context) {
+  if (context.layers)
+    return error(op, context,
+                 "(passthrough_c1) name \"" + prefix +
+                     "\" is the same for all its layers");
+  for (auto it = keys ? keys->begin() : nlohmann::json::iterator();
+       keys && it != keys->end(); ++it) {
+    if (it.key().rfind(prefix, 0) != 0)
+      continue;
+    Shape shape;
+    if (it->is_object() && it->contains("shape"))
+      shape = it->at("shape").get<Shape>();
+    StringRef dtype = listedType(it.key(), context);
+    if (shape.empty() || shape.size() > 6 || dtype.empty())
+      return error(op, context,
+                   "(passthrough_c2) tensor \"" + it.key() +
+                       "\" of the key list has 1 to 6 sizes and a plain type, "
+                       "got " +
+                       it->dump());
+    PassthroughOp::create(builder, op.getLoc(), builder.getStringAttr(it.key()),
+                          literals(shape), builder.getStringAttr(dtype),
+                          UnitAttr(), UnitAttr(), DenseI64ArrayAttr());
+  }
   return success();
 }
 
@@ -319,13 +413,47 @@ LogicalResult Instantiator::take(TakeOp op, Context &context) {
 LogicalResult Instantiator::addScalar(AddScalarOp op, Context &context) {
   mlir::Value value = map(context, op.getValue());
   Facts f = factsOf(value);
-  if (op.getScalar() != 1 || f.scalar)
+  if (op.getScalar() != 1 || f.scalar || f.cast)
     return error(op, context,
                  "(add_scalar_c1) adds " + Twine(op.getScalar()) +
-                     (f.scalar ? " after another" : "") + ", required 1, once");
+                     (f.scalar ? " after another"
+                      : f.cast ? " after a cast"
+                               : "") +
+                     ", required 1, once, before any cast");
   auto bound = AddScalarOp::create(builder, op.getLoc(), array, value,
                                    op.getScalarAttr());
   f.scalar = true;
   define(context, op.getResult(), bound.getResult(), f);
+  return success();
+}
+
+FailureOr<mlir::Value> Instantiator::castTo(Operation *op, Context &context,
+                                            mlir::Value value,
+                                            StringRef dtype) {
+  Facts f = factsOf(value);
+  if (f.dtype == dtype)
+    return value;
+  if (f.cast || f.dtype == "i64" || dtype == "i64" ||
+      (f.dtype != "f32" && dtype != "f32")) {
+    error(op, context,
+          "(cast_c1) casts from " + f.dtype + " to " + dtype +
+              (f.cast ? ", after another cast" : "") +
+              ", required f32 at one end and one cast at most");
+    return failure();
+  }
+  mlir::Value bound =
+      CastOp::create(builder, op->getLoc(), array, value, dtype).getResult();
+  f.dtype = dtype.str();
+  f.cast = true;
+  facts[bound.getAsOpaquePointer()] = std::move(f);
+  return bound;
+}
+
+LogicalResult Instantiator::bindCast(CastOp op, Context &context) {
+  FailureOr<mlir::Value> bound =
+      castTo(op, context, map(context, op.getValue()), resolved(op.getDtype()));
+  if (failed(bound))
+    return failure();
+  context.values->map(op.getResult(), *bound);
   return success();
 }

@@ -6,8 +6,9 @@
 //===----------------------------------------------------------------------===//
 ///
 /// \file
-/// Shared by the two halves of the instantiate pass: the structure of a family
-/// (Instantiate.cpp) and its ops (InstantiateOps.cpp).
+/// Shared by the parts of the instantiate pass: the structure of a family
+/// (Instantiate.cpp), its ops (InstantiateOps.cpp), its expressions and names
+/// (InstantiateExpr.cpp).
 ///
 //===----------------------------------------------------------------------===//
 
@@ -46,12 +47,19 @@ inline std::optional<int64_t> checkedSize(const Shape &shape) {
   return n;
 }
 
+/// Keys of the config that a value comes from, with what they say.
+using Origins = std::map<std::string, std::string>;
+
 /// Names that an op can see: its own region's symbols, then its parents'.
 struct Scope {
+  struct Symbol {
+    ExprValue value;
+    Origins origins;
+  };
   Scope *parent = nullptr;
-  std::map<std::string, ExprValue> symbols;
+  std::map<std::string, Symbol> symbols;
 
-  const ExprValue *find(const std::string &name) const {
+  const Symbol *find(const std::string &name) const {
     for (const Scope *scope = this; scope; scope = scope->parent) {
       auto it = scope->symbols.find(name);
       if (it != scope->symbols.end())
@@ -64,9 +72,12 @@ struct Scope {
 /// Where parameters of a region live and how their names begin.
 struct Context {
   Scope *scope = nullptr;
-  std::string trainer, hf;
+  std::vector<std::string> trainer = {""}; ///< alternatives
+  std::string hf;
   std::optional<std::string> stage;
+  /// Rows of the layer table, and that of layer 0: of the decoder, or a stack.
   std::optional<std::vector<int64_t>> layers;
+  int64_t firstRow = 0;
   bool experts = false;
   /// Block uses that led here, innermost last, for notes and recursion.
   std::vector<UseOp> uses;
@@ -93,10 +104,25 @@ private:
       UseOp use = *it;
       diagnostic.attachNote(use.getLoc()) << "used here";
     }
+    noteOrigins(diagnostic, op, context);
     if (isDestination)
       diagnostic.attachNote(family.getLoc()) << "bound for the destination";
     return diagnostic;
   }
+
+  /// Notes the values of the config that the op's sizes come from.
+  void noteOrigins(InFlightDiagnostic &diagnostic, Operation *op,
+                   const Context &context);
+
+  /// A key's value and its path; null if the config does not have it.
+  std::pair<const nlohmann::json *, std::string>
+  lookup(const std::string &key) const;
+  /// Whether the key list has a tensor, in all layers and experts alike.
+  Evaluated isListed(Operation *op, const Context &context,
+                     const std::string &name);
+  /// As evaluate, with the keys that the value comes from.
+  FailureOr<ExprValue> evaluateFresh(Operation *op, const Context &context,
+                                     const Expr &expr, Origins &outOrigins);
 
   /// Folds an expression; fails with an error at `op`.
   FailureOr<ExprValue> evaluate(Operation *op, const Context &context,
@@ -110,10 +136,13 @@ private:
                                  ArrayAttr list, int64_t least = 1);
   ArrayAttr literals(const Shape &shape);
 
+  enum class NameOf { Param, Tensor };
   /// Completes a name and resolves its holes. `{layer}`, `{layer+N}` and
-  /// `{expert}` stay; other holes are symbols.
+  /// `{expert}` stay; other holes are symbols. Of several prefixes of the
+  /// trainer, that of the number `alternative` counts.
   FailureOr<std::string> expandName(Operation *op, const Context &context,
-                                    const std::string &prefix, StringRef name);
+                                    NameOf kind, StringRef name,
+                                    size_t alternative = 0);
 
   //===--- ops ------------------------------------------------------------===//
 
@@ -122,6 +151,10 @@ private:
   LogicalResult use(UseOp op, Context &context);
   LogicalResult decoder(DecoderOp op, Context &context);
   LogicalResult layers(LayersOp op, Context &context);
+  LogicalResult stack(StackOp op, Context &context);
+  /// Walks a body for those of `count` layers that fulfil the condition.
+  LogicalResult bindLayers(Operation *op, ExprAttr condition, int64_t firstRow,
+                           int64_t count, Region &body, const Context &context);
   LogicalResult experts(ExpertsOp op, Context &context);
   LogicalResult param(ParamOp op, Context &context);
   LogicalResult copy(CopyOp op, Context &context);
@@ -134,6 +167,22 @@ private:
                      StringRef label);
   LogicalResult take(TakeOp op, Context &context);
   LogicalResult addScalar(AddScalarOp op, Context &context);
+  LogicalResult bindCast(CastOp op, Context &context);
+  LogicalResult passthrough(PassthroughOp op, Context &context);
+  /// Leaves every tensor of the key list to its base whose name begins so.
+  LogicalResult passthroughAll(PassthroughOp op, const std::string &prefix,
+                               Context &context);
+
+  /// The type in bound text.
+  StringRef resolved(StringRef dtype) const {
+    return dtype == "storage" ? StringRef(storage) : dtype;
+  }
+  /// Casts a value; fails unless it is a cast that kernels know.
+  FailureOr<mlir::Value> castTo(Operation *op, Context &context,
+                                mlir::Value value, StringRef dtype);
+  /// The type that the key list gives a tensor, in bound text; empty if there
+  /// is none.
+  StringRef listedType(const std::string &name, const Context &context) const;
 
   LogicalResult checkDim(Operation *op, Context &context, StringRef label,
                          int64_t dim, const Shape &shape) {
@@ -151,6 +200,8 @@ private:
     bool experts = false;
     bool layers = false;
     bool scalar = false; ///< went through an add_scalar
+    bool cast = false;   ///< went through a cast
+    Origins origins;     ///< of the sizes
   };
 
   mlir::Value map(Context &context, mlir::Value value) {
@@ -166,7 +217,7 @@ private:
   }
 
   int64_t axisSize(StringRef axis) {
-    return std::get<int64_t>(root.symbols.at(axis.str()).data);
+    return std::get<int64_t>(root.symbols.at(axis.str()).value.data);
   }
 
   ModuleOp module;
@@ -178,12 +229,17 @@ private:
   bool isDestination = false; ///< messages about it say so
   /// Keys that the config does not have, and what counts instead.
   std::map<std::string, std::string> defaults;
-  bool askedForMtp = false; ///< the family looked at mtp_layers
+  bool askedForMtp = false;    ///< the family looked at mtp_layers
+  bool askedForScores = false; ///< ... and at scores
+  std::string configPart;      ///< where keys are looked up first
+  Origins reads;               ///< by the op that is being bound
   Scope root;
   std::map<const void *, Facts> facts;
   std::set<const void *> produced; ///< values that are tensors already
   std::string storage, scheme;
   int64_t numLayers = 0, numExperts = 0;
+  int64_t numRows = 0; ///< of the layer table so far: decoder and stacks
+  SmallVector<Attribute> stacks;
   std::vector<std::vector<int64_t>> chunks;
   Type array;
 };

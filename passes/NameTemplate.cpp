@@ -23,10 +23,10 @@ std::string delta::fillName(const std::string &name, int64_t layer,
       continue;
     }
     std::string hole = name.substr(at + 1, end - at - 1);
-    size_t plus = hole.find('+');
-    int64_t value = hole.substr(0, plus) == "layer" ? layer : expert;
-    if (plus != std::string::npos)
-      value += std::strtoll(hole.c_str() + plus + 1, nullptr, 10);
+    size_t sign = hole.find_first_of("+-");
+    int64_t value = hole.substr(0, sign) == "layer" ? layer : expert;
+    if (sign != std::string::npos)
+      value += std::strtoll(hole.c_str() + sign, nullptr, 10);
     out += std::to_string(value);
     at = end + 1;
   }
@@ -143,6 +143,9 @@ std::optional<Clash> delta::findClash(const std::vector<NamedInstances> &list) {
       if (a.layers.empty() && b.layers.empty() && a.stage != b.stage &&
           !a.stage.empty() && !b.stage.empty())
         continue;
+      // Local numbers restart in a stack: any two of them can meet.
+      if (a.stack != b.stack)
+        return Clash{i, j, a.name};
       if (a.name == b.name && !holesMeet(a.name)) {
         // One template: it clashes where the instances meet.
         std::vector<int64_t> both;

@@ -15,7 +15,7 @@
 
 namespace delta {
 
-/// Fills `{layer}`, `{layer+N}` and `{expert}`.
+/// Fills `{layer}`, `{layer+N}`, `{layer-N}` and `{expert}`.
 std::string fillName(const std::string &name, int64_t layer, int64_t expert);
 
 /// A name template and the instances it stands for.
@@ -25,6 +25,7 @@ struct NamedInstances {
   std::vector<int64_t> layers; ///< empty: not in a layer
   std::string stage;           ///< where it is, if not in a layer
   int64_t numExperts;          ///< 0: none
+  int64_t stack = 0; ///< of a trainer's layers: 0 is the decoder itself
 };
 
 /// Two entries, or twice the same, that stand for one name.

@@ -50,7 +50,8 @@ def FoldInstancesPass : Delta_Pass<"delta-fold-instances"> {
 
     **After:** each side has `placement` (four numbers a layer: stage, chunk,
     local number, number) and `expert_ranks` (two numbers an expert: ep rank,
-    local number). Chunks are numbered with the virtual stage outermost.
+    local number). Chunks are numbered with the virtual stage outermost;
+    the layers of stacks follow the decoder's.
 
     `layers 4 experts 2 stages [[1, 1], [1, 1]]` with `ep = 2` becomes
     `placement [0, 0, 0, 0, 1, 0, 0, 1, 0, 1, 0, 2, 1, 1, 0, 3]

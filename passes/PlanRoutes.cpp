@@ -39,7 +39,7 @@ struct Route {
   int64_t source, way, hfClass;
   IndexMap hf;
   std::vector<Image> images;
-  StringAttr op;
+  StringAttr op, to;
 };
 
 class Planner {
@@ -98,7 +98,8 @@ private:
                       source.number[tensor],
                       {map.sourceSize(), map.destinationSize(), {piece}},
                       {},
-                      apply.getOpAttr()};
+                      apply.getOpAttr(),
+                      apply.getToAttr()};
           if (to ? failed(throughTensor(route, counterpart))
                  : failed(toTensors(route, tensor)))
             return failure();
@@ -160,7 +161,7 @@ private:
   /// The destination is another geometry: cut the piece by its shards.
   LogicalResult throughTensor(const Route &route, TensorOp counterpart) {
     ApplyOp apply = applyOf(counterpart);
-    if (apply.getOpAttr() != route.op)
+    if (apply.getOpAttr() != route.op || apply.getToAttr() != route.to)
       return counterpart.emitOpError("tensor \"")
              << counterpart.getName()
              << "\" has another value op on the way than in the source";

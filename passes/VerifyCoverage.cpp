@@ -133,17 +133,22 @@ private:
     if (!side.getPlacement() || !side.getExpertRanks())
       return side.emitOpError("has no instance tables; fold them first");
     ArrayRef<int64_t> placement = *side.getPlacement();
-    std::set<std::array<int64_t, 3>> places;
+    stackOf.assign(side.getLayers(), 0);
+    for (auto [layers, stage] : side.stacksOfLayers())
+      stackOf.resize(stackOf.size() + layers, ++numStacks);
+    if (placement.size() != 4 * stackOf.size())
+      return side.emitOpError("places ")
+             << placement.size() / 4 << " of " << stackOf.size() << " layers";
+    std::set<std::array<int64_t, 4>> places;
     for (size_t i = 0; i + 3 < placement.size(); i += 4)
-      if (!places.insert({placement[i], placement[i + 1], placement[i + 2]})
+      if (!places
+               .insert({stackOf[i / 4], placement[i], placement[i + 1],
+                        placement[i + 2]})
                .second)
         return side.emitOpError("layers ")
                << i / 4 << " and an earlier one both are local layer "
                << placement[i + 2] << " of stage " << placement[i] << ", chunk "
                << placement[i + 1];
-    if (places.size() != size_t(side.getLayers()))
-      return side.emitOpError("places ")
-             << places.size() << " of " << side.getLayers() << " layers";
     ArrayRef<int64_t> ranks = *side.getExpertRanks();
     std::set<std::array<int64_t, 2>> homes;
     for (size_t i = 0; i + 1 < ranks.size(); i += 2)
@@ -167,11 +172,18 @@ private:
       if (auto param = dyn_cast<ParamOp>(op)) {
         if (param.getLayers())
           layers.assign(param.getLayers()->begin(), param.getLayers()->end());
+        for (int64_t layer : layers)
+          if (layer < 0 || layer >= int64_t(stackOf.size()) ||
+              stackOf[layer] != stackOf[layers[0]])
+            return param.emitOpError("lives on layer ")
+                   << layer
+                   << ", required layers of the decoder or of one stack";
         stage = param.getStage().value_or("");
         for (StringAttr name : param.getNames().getAsRange<StringAttr>())
           trained.push_back(
               {name.str(), op, layers, stage.str(),
-               param.getExperts() ? int64_t(side.getExperts()) : 0});
+               param.getExperts() ? int64_t(side.getExperts()) : 0,
+               layers.empty() ? 0 : stackOf[layers[0]]});
       } else {
         stage = cast<CopyOp>(op).getStage().value_or("");
         trained.push_back({nameOf(op).str(), op, layers, stage.str(), 0});
@@ -190,6 +202,12 @@ private:
       bool each = param.getExperts() && !tensor.getStacked();
       produced.push_back({tensor.getName().str(), tensor, layers, "",
                           each ? int64_t(side.getExperts()) : 0});
+    }
+    for (auto op : side.getBody().front().getOps<PassthroughOp>()) {
+      std::vector<int64_t> layers;
+      if (op.getLayers())
+        layers.assign(op.getLayers()->begin(), op.getLayers()->end());
+      produced.push_back({op.getName().str(), op, layers, "", 0});
     }
     return failure(failed(checkNames(trained, "param_c4", "parameters")) ||
                    failed(checkNames(produced, "tensor_c3", "tensors")));
@@ -355,6 +373,8 @@ private:
 
   SideOp side;
   SideClasses classes;
+  std::vector<int64_t> stackOf; ///< of each layer; 0: the decoder
+  int64_t numStacks = 0;
 };
 
 struct VerifyCoverage : delta::impl::VerifyCoveragePassBase<VerifyCoverage> {

@@ -39,7 +39,8 @@ static Status missing(const char *call) {
 }
 
 static bool isSide(delta_side_id_t side) {
-  return side == DELTA_SOURCE || side == DELTA_DESTINATION || side == DELTA_HF;
+  return side == DELTA_SOURCE || side == DELTA_DESTINATION ||
+         side == DELTA_HF || side == DELTA_COPIED;
 }
 
 //===----------------------------------------------------------------------===//

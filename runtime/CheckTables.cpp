@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "codegen/device/IndexFunctions.h"
+#include "codegen/device/Kernels.h"
 #include "runtime/Expand.h"
 
 #include <algorithm>
@@ -139,14 +140,18 @@ static bool staysInside(const delta_box_t &box, int64_t offset,
   return offset >= 0 && last < limit;
 }
 
-static Status checkImage(const delta_box_t &box, uint32_t index,
-                         const delta_class_t &from, const delta_side_t &side,
-                         const delta_image_t &image,
+static Status checkImage(const delta_tables_t &tables, const delta_box_t &box,
+                         uint32_t index, const delta_class_t &from,
+                         const delta_side_t &side, const delta_image_t &image,
                          delta_value_op_t required) {
   REQUIRE(image.class_index < side.num_classes, "box %u: image of class %u",
           index, image.class_index);
   const delta_class_t &to = side.classes[image.class_index];
-  REQUIRE(to.dtype == from.dtype, "box %u: an image has another dtype", index);
+  // Two trainers hold the same form; the neutral layout may have another.
+  bool neutral = &side == &tables.hf;
+  REQUIRE(neutral ? delta_kernel_row(from.dtype, to.dtype) != 0
+                  : to.dtype == from.dtype,
+          "box %u: an image has another dtype", index);
   REQUIRE(image.value_op <= DELTA_VALUE_ADD_ONE &&
               (from.dtype != DELTA_INT64 || image.value_op == DELTA_VALUE_ID),
           "box %u: value op %u", index, image.value_op);
@@ -223,12 +228,17 @@ static Status checkBox(const delta_tables_t &tables, uint32_t index) {
       tables.destination_is_hf ? tables.hf : tables.destination;
   const delta_image_t *images = tables.images + box.first_image;
   for (uint32_t i = 0; i < box.num_images; ++i)
-    if (Status status =
-            checkImage(box, index, from, side, images[i], images[0].value_op);
+    if (Status status = checkImage(tables, box, index, from, side, images[i],
+                                   images[0].value_op);
         status.failed())
       return status;
+  for (uint32_t i = 1; i < box.num_images; ++i)
+    REQUIRE(side.classes[images[i].class_index].dtype ==
+                side.classes[images[0].class_index].dtype,
+            "box %u: images differ in dtype", index);
   const delta_image_t &hf = tables.images[box.hf_image];
-  Status status = checkImage(box, index, from, tables.hf, hf, hf.value_op);
+  Status status =
+      checkImage(tables, box, index, from, tables.hf, hf, hf.value_op);
   return status.failed() ? status : checkNeutralLayers(tables, index);
 }
 
@@ -275,6 +285,8 @@ Status delta::runtime::checkTables(const delta_tables_t &tables) {
     status = checkSide(tables, tables.hf, "neutral side");
   if (!status.failed() && !tables.destination_is_hf)
     status = checkSide(tables, tables.destination, "destination");
+  if (!status.failed() && tables.copied.num_classes)
+    status = checkSide(tables, tables.copied, "copied tensors");
   if (status.failed())
     return status;
   REQUIRE(tables.hf.ranks_per_replica == 1, "neutral side: %u ranks",

@@ -163,8 +163,7 @@ void Expander::sortRows(Expansion &out) const {
     row.set = number;
   }
   auto order = [&](const Row &row) {
-    uint32_t classIndex = tables.boxes[row.box].source_class;
-    uint32_t size = elementSize(source.getClass(classIndex).dtype);
+    uint32_t size = elementSize(sentType(tables.boxes[row.box]));
     // Boxes are sorted by class, so the box says the class too.
     return std::make_tuple(row.set, 8 - size, row.box, row.layer, row.expert);
   };

@@ -80,6 +80,12 @@ public:
   const Side &getSource() const { return source; }
   const Side &getDestination() const { return destination; }
 
+  /// Type of the elements of a box on their way: that of their destinations.
+  delta_dtype_t sentType(const delta_box_t &box) const {
+    return destination.getClass(tables.images[box.first_image].class_index)
+        .dtype;
+  }
+
   /// The rows of a source rank, the same on every machine.
   Expansion expand(uint32_t sourceRank);
 

@@ -17,8 +17,8 @@ using namespace delta::runtime;
 Index::Index(const delta_tables_t &tables)
     : tables(tables), expander(tables),
       sides{Side(tables, DELTA_SOURCE), Side(tables, DELTA_DESTINATION),
-            Side(tables, DELTA_HF)} {
-  for (int side = 0; side < 3; ++side) {
+            Side(tables, DELTA_HF), Side(tables, DELTA_COPIED)} {
+  for (size_t side = 0; side < NumSides; ++side) {
     params[side].resize(sides[side].getNumRanks());
     hasParams[side].resize(sides[side].getNumRanks());
   }

@@ -54,9 +54,10 @@ private:
 
   const delta_tables_t &tables;
   Expander expander;
-  std::array<Side, 3> sides;
-  std::array<std::vector<std::vector<Param>>, 3> params;
-  std::array<std::vector<bool>, 3> hasParams;
+  static constexpr size_t NumSides = 4; ///< delta_side_id_t
+  std::array<Side, NumSides> sides;
+  std::array<std::vector<std::vector<Param>>, NumSides> params;
+  std::array<std::vector<bool>, NumSides> hasParams;
   std::vector<Expansion> expansions;
   std::vector<bool> hasExpansion;
 };

@@ -28,17 +28,18 @@ Status Landing::create(const delta_tables_t &tables,
                          side.getNumRanks());
   out.rank = rank;
   out.params = side.params(rank);
-  for (const Param &param : out.params) {
+  for (const Param &param : out.params)
     out.names.push_back(side.name(param));
-    delta_dtype_t dtype = side.getClass(param.classIndex).dtype;
-    if (!kernelsOf(kernels, dtype))
-      return Status::error(DELTA_INTERNAL, "rank %u: bind: no kernels for %s",
-                           rank, dtypeName(dtype).c_str());
-  }
   out.numCovered.assign(out.params.size(), 0);
   for (uint32_t source = 0; source < expander.getSource().getNumRanks();
        ++source)
     out.addSource(expander, expander.expand(source), kernels);
+  for (const LandingRow &row : out.rows)
+    if (!row.kernels) {
+      delta_dtype_t sent = expander.sentType(*row.box);
+      return Status::error(DELTA_INTERNAL, "rank %u: bind: no kernels for %s",
+                           rank, dtypeName(sent).c_str());
+    }
   if (!side.isNeutral())
     out.listPadded(tables);
   return out.rebind(tables, params, numParams);
@@ -86,7 +87,8 @@ void Landing::addRow(Expander &expander, const Row &row,
   const delta_tables_t &tables = expander.getTables();
   const delta_box_t &box = tables.boxes[row.box];
   const delta_class_t &type = expander.getSource().getClass(box.source_class);
-  const delta_host_kernels_t *rowKernels = kernelsOf(kernels, type.dtype);
+  const delta_host_kernels_t *rowKernels =
+      kernelsOf(kernels, type.dtype, expander.sentType(box));
   int64_t numElements = device::elementsBefore(box, row.tileEnd) -
                         device::elementsBefore(box, row.tileBegin);
   LandingRow landed = {&box,

@@ -18,11 +18,12 @@ using namespace delta::runtime;
 static constexpr uint64_t RowAlignment = 64;
 
 const delta_host_kernels_t *
-delta::runtime::kernelsOf(const delta_kernels_t &kernels, delta_dtype_t dtype) {
-  constexpr uint32_t NumTypes = sizeof(kernels.host) / sizeof(kernels.host[0]);
-  if (dtype >= NumTypes || kernels.host[dtype].element_size == 0)
+delta::runtime::kernelsOf(const delta_kernels_t &kernels, delta_dtype_t from,
+                          delta_dtype_t to) {
+  uint32_t row = delta_kernel_row(from, to);
+  if (row >= DELTA_NUM_KERNELS || kernels.host[row].element_size == 0)
     return nullptr;
-  return &kernels.host[dtype];
+  return &kernels.host[row];
 }
 
 uint32_t TileRef::numElements() const {
@@ -43,10 +44,12 @@ Status Shard::create(const delta_tables_t &tables,
   for (const Row &row : out.expansion.rows) {
     const delta_box_t &box = tables.boxes[row.box];
     delta_dtype_t dtype = side.getClass(box.source_class).dtype;
-    const delta_host_kernels_t *rowKernels = kernelsOf(kernels, dtype);
+    delta_dtype_t sent = expander.sentType(box);
+    const delta_host_kernels_t *rowKernels = kernelsOf(kernels, dtype, sent);
     if (!rowKernels)
-      return Status::error(DELTA_INTERNAL, "rank %u: bind: no kernels for %s",
-                           rank, dtypeName(dtype).c_str());
+      return Status::error(DELTA_INTERNAL,
+                           "rank %u: bind: no kernels from %s to %s", rank,
+                           dtypeName(dtype).c_str(), dtypeName(sent).c_str());
     int64_t before = device::elementsBefore(box, row.tileBegin);
     int64_t count = device::elementsBefore(box, row.tileEnd) - before;
     out.rows.push_back({&box, rowKernels, /*source=*/nullptr,
@@ -77,7 +80,7 @@ Status Shard::rebind(const delta_tables_t &tables, const delta_param_t *params,
   for (size_t i = 0; i < rows.size(); ++i) {
     const Row &row = expansion.rows[i];
     rows[i].source = static_cast<const uint8_t *>(data[row.param]) +
-                     row.expertOffset * rows[i].kernels->element_size;
+                     row.expertOffset * rows[i].kernels->source_size;
   }
   return {};
 }

@@ -21,9 +21,10 @@
 
 namespace delta::runtime {
 
-/// The kernels of a type; null if the plan has none.
+/// The kernels from a type at the source to one at the receiver; null if the
+/// plan has none.
 const delta_host_kernels_t *kernelsOf(const delta_kernels_t &kernels,
-                                      delta_dtype_t dtype);
+                                      delta_dtype_t from, delta_dtype_t to);
 
 /// A row, bound.
 struct ShardRow {

@@ -17,8 +17,12 @@ Side::Side(const delta_tables_t &tables, delta_side_id_t id)
     : tables(&tables), side(&tables.source), numReplicas(1), neutral(false) {
   if (id == DELTA_SOURCE)
     return;
-  neutral = id == DELTA_HF || tables.destination_is_hf;
+  neutral = id != DELTA_DESTINATION || tables.destination_is_hf;
   side = neutral ? &tables.hf : &tables.destination;
+  if (id == DELTA_COPIED) {
+    side = &tables.copied;
+    numReplicas = tables.copied.num_classes != 0;
+  }
   if (id == DELTA_DESTINATION)
     numReplicas = std::max(tables.destination.replicas, 1u);
 }

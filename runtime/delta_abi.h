@@ -136,9 +136,10 @@ typedef struct delta_side {
 } delta_side_t;
 
 /* Where the elements of a box go in one class of a side. All ways in
- * [way_begin, way_end) hold them, at the same place. `stride` follows the
- * loops of the box. Where the class stacks its experts, `offset` is inside the
- * slice of the element's expert. */
+ * [way_begin, way_end) hold them, at the same place. Values go through the op,
+ * in the type of the source, and are then converted to the type of the class.
+ * `stride` follows the loops of the box. Where the class stacks its experts,
+ * `offset` is inside the slice of the element's expert. */
 typedef struct delta_image {
   uint32_t class_index;
   uint32_t way_begin;
@@ -196,6 +197,13 @@ typedef struct delta_tables {
   const uint32_t *layer_ids;
   const delta_box_t *boxes;
   const delta_image_t *images;
+
+  /* Appended later; `size` says whether a table has it. */
+
+  /* Tensors of the neutral layout that the trainer does not hold: a complete
+   * checkpoint copies them from its base, and nothing is sent for them. No
+   * classes: there is none, and the rest of the side is zero. */
+  delta_side_t copied;
 } delta_tables_t;
 
 /*===--- introspection ----------------------------------------------------===*/
@@ -203,7 +211,8 @@ typedef struct delta_tables {
 typedef enum delta_side_id {
   DELTA_SOURCE = 0,
   DELTA_DESTINATION = 1,
-  DELTA_HF = 2
+  DELTA_HF = 2,
+  DELTA_COPIED = 3 /* has no ranks where no tensor is copied */
 } delta_side_id_t;
 
 /* One parameter of one rank, expanded. `names` are joined by '\n', the usual

@@ -95,6 +95,7 @@ template <typename Element> struct DiffStorage {
 /// Works on one tile; constructed by all threads of a block.
 template <typename Element> class TileDiff {
 public:
+  using Source = typename Element::Source;
   using Bits = typename Element::Bits;
   using Storage = DiffStorage<Element>;
   static constexpr uint32_t Width = Storage::Width;
@@ -105,7 +106,7 @@ public:
         boxTile(row.tileBegin + index - row.firstTile),
         tile(tileOf(*row.box, boxTile)), numElements(tile.numElements()),
         access(storage.access, *row.box, tile, Layout::source(*row.box)),
-        source(static_cast<const Bits *>(row.source)),
+        source(static_cast<const Source *>(row.source)),
         snapshot(static_cast<const Bits *>(row.snapshot) +
                  (elementsBefore(*row.box, boxTile) - row.elementsBefore)) {}
 
@@ -145,9 +146,10 @@ private:
   }
 
   __device__ void compare() {
-    // Shifted values are rare and small (norms): only plain ones are read wide.
+    // Shifted and cast values are rare and small (norms): only plain ones are
+    // read wide.
     bool wide = access.hasWideRuns(Width) && isAligned(source) &&
-                isAligned(snapshot) && row.op == DELTA_VALUE_ID;
+                isAligned(snapshot) && isPlain<Element>(row.op);
     uint32_t fullUnits = wide ? numElements / Width : 0;
     compareWide(fullUnits);
     // The rest of a wide tile, or all of an unaligned one.
@@ -171,7 +173,7 @@ private:
   __device__ void compareWide(uint32_t numUnits) {
     constexpr uint32_t InFlight = 4;
     bool contiguous = access.isContiguous();
-    const Bits *begin = source + access.begin();
+    const Source *begin = source + access.begin();
     uint32_t unit = threadIdx.x;
     for (; unit + (InFlight - 1) * BlockThreads < numUnits;
          unit += InFlight * BlockThreads) {
@@ -179,8 +181,8 @@ private:
 #pragma unroll
       for (uint32_t i = 0; i < InFlight; ++i) {
         uint32_t at = unit + i * BlockThreads;
-        const Bits *from = contiguous ? begin + at * Width
-                                      : source + access.element(at * Width);
+        const Source *from = contiguous ? begin + at * Width
+                                        : source + access.element(at * Width);
         now[i].words = __ldcs(reinterpret_cast<const uint4 *>(from));
         before[i].words =
             __ldcs(reinterpret_cast<const uint4 *>(snapshot + at * Width));
@@ -338,7 +340,7 @@ private:
   const Tile tile;
   const uint32_t numElements;
   const TileAccess access;
-  const Bits *__restrict__ source;
+  const Source *__restrict__ source;
   const Bits *__restrict__ snapshot;
 };
 

@@ -24,7 +24,7 @@ namespace delta::device {
 
 template <typename Element> class TileFingerprint {
 public:
-  using Bits = typename Element::Bits;
+  using Source = typename Element::Source;
 
   /// `layout` is where the data lies; `op` is applied to it.
   TileFingerprint(const delta_box_t &box, const Layout &layout,
@@ -34,7 +34,7 @@ public:
         rowStep(neutral.step(box) / position.num_columns),
         columnStep(neutral.step(box) % position.num_columns) {}
 
-  uint64_t sum(int64_t index, const Bits *data) {
+  uint64_t sum(int64_t index, const Source *data) {
     Tile tile = tileOf(box, index);
     uint64_t total = 0;
     for (uint32_t at = 0; at < tile.numColumns; at += BlockSize) {
@@ -50,7 +50,7 @@ private:
   static constexpr uint32_t BlockSize = 256;
 
   /// The sum of `n` columns from `firstColumn` over all runs of the tile.
-  uint64_t sumColumns(const Tile &tile, int64_t firstColumn, const Bits *data,
+  uint64_t sumColumns(const Tile &tile, int64_t firstColumn, const Source *data,
                       uint32_t n) {
     RunCursor cursor(box, tile.firstRun);
     uint64_t total = 0;
@@ -63,7 +63,8 @@ private:
     return total;
   }
 
-  uint64_t sumBlock(int64_t row, int64_t column, const Bits *data, uint32_t n) {
+  uint64_t sumBlock(int64_t row, int64_t column, const Source *data,
+                    uint32_t n) {
     int64_t lastColumn = column + int64_t(n - 1) * columnStep;
     if (rowStep == 0 && lastColumn < position.num_columns)
       return weight(position.row_key, row) *
@@ -74,7 +75,7 @@ private:
     return walk(row, column, data, n);
   }
 
-  uint64_t walk(int64_t row, int64_t column, const Bits *data, uint32_t n) {
+  uint64_t walk(int64_t row, int64_t column, const Source *data, uint32_t n) {
     uint64_t total = 0;
     for (uint32_t i = 0; i < n; ++i) {
       total += valueAt(data, i) * weight(position.row_key, row) *
@@ -89,13 +90,13 @@ private:
     return total;
   }
 
-  uint64_t valueAt(const Bits *data, uint32_t i) const {
+  uint64_t valueAt(const Source *data, uint32_t i) const {
     return applyOp<Element>(data[i * layout.step(box)], op);
   }
 
-  uint64_t dot(const uint64_t *weights, const Bits *data, uint32_t n) const {
+  uint64_t dot(const uint64_t *weights, const Source *data, uint32_t n) const {
     uint64_t total = 0;
-    if (op == DELTA_VALUE_ID && layout.step(box) == 1) {
+    if (isPlain<Element>(op) && layout.step(box) == 1) {
       for (uint32_t i = 0; i < n; ++i)
         total += weights[i] * data[i];
       return total;

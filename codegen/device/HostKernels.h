@@ -23,7 +23,17 @@
 #include "codegen/device/Kernels.h"
 #include "codegen/device/ValueOps.h"
 
+#include <type_traits>
+
 namespace delta::device {
+
+/// What a receiver holds, whatever the source held.
+template <typename Element> struct Received {
+  using Source = typename Element::Bits;
+  using Bits = typename Element::Bits;
+  static Source addOne(Source bits) { return bits; }
+  static Bits convert(Source bits) { return bits; }
+};
 
 /// Calls body(source element, tile offset, size) for each contiguous stretch of
 /// the source of a tile. Runs that follow each other become one stretch: a tile
@@ -85,14 +95,15 @@ inline void forEachElement(const delta_box_t &box, int64_t index,
 }
 
 template <typename Element> struct HostKernels {
+  using Source = typename Element::Source;
   using Bits = typename Element::Bits;
 
   static void gather(const delta_box_t *box, int64_t tile, const void *source,
                      delta_value_op_t op, void *out) {
-    const Bits *from = static_cast<const Bits *>(source);
+    const Source *from = static_cast<const Source *>(source);
     Bits *to = static_cast<Bits *>(out);
     forEachStretch(*box, tile, [&](int64_t begin, uint32_t at, uint32_t size) {
-      if (op == DELTA_VALUE_ID) {
+      if (isPlain<Element>(op)) {
         memcpy(to + at, from + begin, size * sizeof(Bits));
         return;
       }
@@ -104,15 +115,15 @@ template <typename Element> struct HostKernels {
   static uint32_t diff(const delta_box_t *box, int64_t tile, const void *source,
                        delta_value_op_t op, const void *snapshot,
                        uint16_t *offsets, void *values) {
-    const Bits *now = static_cast<const Bits *>(source);
+    const Source *now = static_cast<const Source *>(source);
     const Bits *before = static_cast<const Bits *>(snapshot);
     uint32_t limit = tileOf(*box, tile).numElements() / 2;
     ChangeList<Bits> list = {offsets, static_cast<Bits *>(values), limit, 0};
     forEachStretch(*box, tile, [&](int64_t begin, uint32_t at, uint32_t size) {
-      if (op == DELTA_VALUE_ID)
-        listChanges(now + begin, before + at, size, at, list);
-      else
-        diffShifted(now + begin, before + at, size, at, op, list);
+      if constexpr (std::is_same_v<Source, Bits>)
+        if (op == DELTA_VALUE_ID)
+          return listChanges(now + begin, before + at, size, at, list);
+      diffShifted(now + begin, before + at, size, at, op, list);
     });
     return list.count;
   }
@@ -164,16 +175,17 @@ template <typename Element> struct HostKernels {
                               const delta_image_t *image, const void *data,
                               delta_value_op_t op,
                               const delta_position_t *position) {
-    Layout layout = image ? Layout::image(*image) : Layout::source(*box);
     if (image)
-      op = DELTA_VALUE_ID;
-    return TileFingerprint<Element>(*box, layout, op, *position)
-        .sum(tile, static_cast<const Bits *>(data));
+      return TileFingerprint<Received<Element>>(*box, Layout::image(*image),
+                                                DELTA_VALUE_ID, *position)
+          .sum(tile, static_cast<const Bits *>(data));
+    return TileFingerprint<Element>(*box, Layout::source(*box), op, *position)
+        .sum(tile, static_cast<const Source *>(data));
   }
 
 private:
   /// Applies the op to a few hundred elements at a time and compares those.
-  static void diffShifted(const Bits *now, const Bits *before, uint32_t size,
+  static void diffShifted(const Source *now, const Bits *before, uint32_t size,
                           uint32_t offset, delta_value_op_t op,
                           ChangeList<Bits> &list) {
     constexpr uint32_t BlockSize = 512;
@@ -202,7 +214,7 @@ private:
 template <typename Element> constexpr delta_host_kernels_t hostKernels() {
   using Kernels = HostKernels<Element>;
   return {uint32_t(sizeof(typename Element::Bits)),
-          0,
+          uint32_t(sizeof(typename Element::Source)),
           Kernels::gather,
           Kernels::diff,
           Kernels::advance,
@@ -211,7 +223,7 @@ template <typename Element> constexpr delta_host_kernels_t hostKernels() {
           Kernels::fingerprint};
 }
 
-/// A table with all element types.
+/// A table with all element types and casts.
 constexpr delta_kernels_t allHostKernels() {
   return {sizeof(delta_kernels_t),
           DELTA_ABI_VERSION,
@@ -219,7 +231,11 @@ constexpr delta_kernels_t allHostKernels() {
            hostKernels<Bf16>(),
            hostKernels<Fp16>(),
            hostKernels<Fp32>(),
-           hostKernels<Int64>()}};
+           hostKernels<Int64>(),
+           hostKernels<Widened<Bf16>>(),
+           hostKernels<Widened<Fp16>>(),
+           hostKernels<Narrowed<Bf16>>(),
+           hostKernels<Narrowed<Fp16>>()}};
 }
 
 } // namespace delta::device

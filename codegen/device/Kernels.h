@@ -37,9 +37,9 @@ typedef struct delta_position {
 } delta_position_t;
 
 typedef struct delta_host_kernels {
-  /* Bytes of an element; 0: the plan has no element of this type. */
+  /* Bytes of an element that is sent; 0: the plan has none of this row. */
   uint32_t element_size;
-  uint32_t reserved;
+  uint32_t source_size; /* bytes of an element at the source */
   /* Copies the tile from `source` to `out` in tile order, after the op. */
   void (*gather)(const delta_box_t *box, int64_t tile, const void *source,
                  delta_value_op_t op, void *out);
@@ -72,11 +72,36 @@ typedef struct delta_host_kernels {
                           const delta_position_t *position);
 } delta_host_kernels_t;
 
-/* Rows by delta_dtype_t; row 0 is unused. */
+/* Rows of elements that keep their type are numbered by delta_dtype_t; row 0 is
+ * unused. The others cast. */
+enum {
+  DELTA_KERNELS_BF16_TO_FP32 = DELTA_INT64 + 1,
+  DELTA_KERNELS_FP16_TO_FP32,
+  DELTA_KERNELS_FP32_TO_BF16,
+  DELTA_KERNELS_FP32_TO_FP16,
+  DELTA_NUM_KERNELS
+};
+
+/* The row from a type at the source to one at the receiver; 0: no cast leads
+ * from one to the other. */
+static inline uint32_t delta_kernel_row(delta_dtype_t from, delta_dtype_t to) {
+  if (from == to)
+    return from;
+  if (to == DELTA_FP32)
+    return from == DELTA_BF16   ? DELTA_KERNELS_BF16_TO_FP32
+           : from == DELTA_FP16 ? DELTA_KERNELS_FP16_TO_FP32
+                                : 0;
+  if (from != DELTA_FP32)
+    return 0;
+  return to == DELTA_BF16   ? DELTA_KERNELS_FP32_TO_BF16
+         : to == DELTA_FP16 ? DELTA_KERNELS_FP32_TO_FP16
+                            : 0;
+}
+
 typedef struct delta_kernels {
   uint32_t size;        /* sizeof(delta_kernels_t) */
   uint32_t abi_version; /* DELTA_ABI_VERSION */
-  delta_host_kernels_t host[5];
+  delta_host_kernels_t host[DELTA_NUM_KERNELS];
 } delta_kernels_t;
 
 /* Both are defined by the emitted text of a plan. */

@@ -33,10 +33,16 @@ DELTA_HD uint32_t bitsOfFloat(float value) {
   return bits;
 }
 
+// An element type has bits at the source and bits at the receiver, and two
+// steps from the ones to the others: addOne, where the op asks for it, and
+// convert. Most have the same bits at both; see Widened and Narrowed.
+
 /// x + 1 rounded to nearest even; a NaN stays itself with its quiet bit set, on
 /// both targets.
 struct Fp32 {
+  using Source = uint32_t;
   using Bits = uint32_t;
+  DELTA_HD static Bits convert(Source bits) { return bits; }
   DELTA_HD static Bits addOne(Bits bits) {
     if ((bits & 0x7fffffffu) > 0x7f800000u)
       return bits | 0x00400000u;
@@ -47,18 +53,40 @@ struct Fp32 {
 /// The sum is formed in fp32 (24 bits) and rounded again. Twice rounded is
 /// once rounded, since 24 >= 2 * 8 + 2.
 struct Bf16 {
+  using Source = uint16_t;
   using Bits = uint16_t;
+  DELTA_HD static Bits convert(Source bits) { return bits; }
+
+  /// Exact, a NaN's payload included.
+  DELTA_HD static uint32_t toFp32(Bits bits) { return uint32_t(bits) << 16; }
+  /// Rounded to nearest even; a NaN keeps the upper payload and becomes quiet.
+  DELTA_HD static Bits ofFp32(uint32_t bits) {
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+      return Bits(bits >> 16 | 0x0040u);
+    return Bits((bits + 0x7fffu + ((bits >> 16) & 1)) >> 16);
+  }
+
   DELTA_HD static Bits addOne(Bits bits) {
     if ((bits & 0x7fffu) > 0x7f80u)
       return Bits(bits | 0x0040u);
-    uint32_t sum = bitsOfFloat(floatOfBits(uint32_t(bits) << 16) + 1.0f);
-    return Bits((sum + 0x7fffu + ((sum >> 16) & 1)) >> 16);
+    return ofFp32(bitsOfFloat(floatOfBits(toFp32(bits)) + 1.0f));
   }
 };
 
 /// As bf16: 24 >= 2 * 11 + 2.
 struct Fp16 {
+  using Source = uint16_t;
   using Bits = uint16_t;
+  DELTA_HD static Bits convert(Source bits) { return bits; }
+
+  DELTA_HD static uint32_t toFp32(Bits bits) {
+    return bitsOfFloat(widen(bits));
+  }
+  DELTA_HD static Bits ofFp32(uint32_t bits) {
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+      return Bits((bits >> 16 & 0x8000u) | 0x7e00u | (bits >> 13 & 0x3ffu));
+    return narrow(floatOfBits(bits));
+  }
 
   /// Exact. Subnormals (exponent 0) are scaled up from integers of 2^-24.
   DELTA_HD static float widen(Bits bits) {
@@ -97,15 +125,40 @@ struct Fp16 {
 
 /// Integers are never shifted; a plan that asks for it is refused.
 struct Int64 {
+  using Source = uint64_t;
   using Bits = uint64_t;
+  DELTA_HD static Bits convert(Source bits) { return bits; }
   DELTA_HD static Bits addOne(Bits bits) { return bits; }
+};
+
+/// A 16-bit type at the source that the receiver holds as fp32.
+template <typename From> struct Widened {
+  using Source = uint16_t;
+  using Bits = uint32_t;
+  DELTA_HD static Source addOne(Source bits) { return From::addOne(bits); }
+  DELTA_HD static Bits convert(Source bits) { return From::toFp32(bits); }
+};
+
+/// Fp32 at the source that the receiver holds in a 16-bit type.
+template <typename To> struct Narrowed {
+  using Source = uint32_t;
+  using Bits = uint16_t;
+  DELTA_HD static Source addOne(Source bits) { return Fp32::addOne(bits); }
+  DELTA_HD static Bits convert(Source bits) { return To::ofFp32(bits); }
 };
 
 /// The value that the receiver holds.
 template <typename Element>
-DELTA_HD typename Element::Bits applyOp(typename Element::Bits bits,
+DELTA_HD typename Element::Bits applyOp(typename Element::Source bits,
                                         delta_value_op_t op) {
-  return op == DELTA_VALUE_ADD_ONE ? Element::addOne(bits) : bits;
+  return Element::convert(op == DELTA_VALUE_ADD_ONE ? Element::addOne(bits)
+                                                    : bits);
+}
+
+/// True if the receiver holds the bits of the source.
+template <typename Element> constexpr bool isPlain(delta_value_op_t op) {
+  return op == DELTA_VALUE_ID &&
+         sizeof(typename Element::Source) == sizeof(typename Element::Bits);
 }
 
 } // namespace delta::device

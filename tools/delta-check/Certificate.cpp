@@ -46,16 +46,13 @@ static bool matchesAxes(const std::string &name, const delta_side_t &side,
   return true;
 }
 
-/// Names, shapes and types of all tensors, one by one.
-static bool matchesKeys(const delta_plan_api_t &api,
-                        const Checkpoint &checkpoint, std::string &error) {
-  std::unique_ptr<reference::MapSource> map = reference::mapOfPlan(api, error);
-  if (!map)
-    return false;
-  std::set<std::string> seen;
-  for (uint32_t i = 0; i < map->numParams(DELTA_HF, 0); ++i) {
+/// Names, shapes and types of the tensors of a side, one by one.
+static bool matchesSide(reference::MapSource &map, delta_side_id_t side,
+                        const Checkpoint &checkpoint,
+                        std::set<std::string> &seen, std::string &error) {
+  for (uint32_t i = 0; i < map.numParams(side, 0); ++i) {
     delta_param_info_t info;
-    if (!map->param(DELTA_HF, 0, i, info)) {
+    if (!map.param(side, 0, i, info)) {
       error = "the plan does not describe tensor " + std::to_string(i);
       return false;
     }
@@ -74,6 +71,20 @@ static bool matchesKeys(const delta_plan_api_t &api,
       return false;
     }
   }
+  return true;
+}
+
+/// All tensors, those that are copied among them.
+static bool matchesKeys(const delta_plan_api_t &api,
+                        const Checkpoint &checkpoint, std::string &error) {
+  std::unique_ptr<reference::MapSource> map = reference::mapOfPlan(api, error);
+  if (!map)
+    return false;
+  std::set<std::string> seen;
+  for (delta_side_id_t side : {DELTA_HF, DELTA_COPIED})
+    if (map->numRanks(side) &&
+        !matchesSide(*map, side, checkpoint, seen, error))
+      return false;
   for (const auto &[name, tensor] : checkpoint.tensors)
     if (!seen.count(name)) {
       error = "tensor \"" + name + "\" of the checkpoint is not in the plan";

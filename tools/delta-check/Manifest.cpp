@@ -16,6 +16,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <sstream>
 
 namespace delta::check {
@@ -135,17 +136,30 @@ bool checkManifest(const std::string &manifest, const std::string &config,
   CompiledMap compiled;
   if (!compiled.compile(model, &list, family, error))
     return false;
-  std::map<ParamKey, Described> expected;
+  // Copied tensors are compared apart: they are no receiver's.
+  std::map<ParamKey, Described> produced, copied;
+  std::set<std::string> copiedNames;
+  reference::MapSource &map = compiled.map();
+  if (map.numRanks(DELTA_COPIED))
+    for (uint32_t p = 0; p < map.numParams(DELTA_COPIED, 0); ++p) {
+      delta_param_info_t info = {};
+      if (map.param(DELTA_COPIED, 0, p, info))
+        copiedNames.insert(reference::namesOf(info).front());
+    }
   for (const Key &key : keys)
-    expected[{0, key.name}] = {key.shape, key.dtype, {}};
-  const auto matched =
-      matchRank(compiled.map(), DELTA_DESTINATION, 0, "", expected, report);
-  for (const std::optional<ParamKey> &key : matched) {
-    if (!key)
-      continue;
-    ++report.tensors;
-    report.elements += reference::count(expected.at(*key).shape);
-  }
+    (copiedNames.count(key.name) ? copied : produced)[{0, key.name}] = {
+        key.shape, key.dtype, {}};
+  auto match = [&](delta_side_id_t side,
+                   const std::map<ParamKey, Described> &expected) {
+    for (const auto &key : matchRank(map, side, 0, "", expected, report))
+      if (key) {
+        ++report.tensors;
+        report.elements += reference::count(expected.at(*key).shape);
+      }
+  };
+  match(DELTA_DESTINATION, produced);
+  if (map.numRanks(DELTA_COPIED))
+    match(DELTA_COPIED, copied);
   return true;
 }
 

@@ -144,6 +144,7 @@ static DictionaryAttr geometryAttr(Builder &builder,
            {"pp", options.pp},
            {"vpp", options.vpp},
            {"vocab_multiple", options.vocabMultiple},
+           {"scores", options.scores},
            {"mtp_layers", options.mtpLayers.value_or(-1)}})
     add(name, builder.getI64IntegerAttr(size));
   add("dtype", builder.getStringAttr(options.dtype));
@@ -189,6 +190,13 @@ OwningOpRef<ModuleOp> delta::loadFamily(MLIRContext &context,
   Builder builder(&context);
   (*module)->setAttr("delta.config",
                      builder.getStringAttr(model.config.dump()));
+  SmallVector<NamedAttribute> places;
+  for (const auto &[key, place] : model.configPlaces)
+    if (!key.empty())
+      places.push_back(builder.getNamedAttr(
+          key, LocationAttr(FileLineColLoc::get(&context, model.configPath,
+                                                place.first, place.second))));
+  (*module)->setAttr("delta.config_places", builder.getDictionaryAttr(places));
   (*module)->setAttr("delta.source", geometryAttr(builder, model.trainer));
   if (model.destination)
     (*module)->setAttr("delta.destination",

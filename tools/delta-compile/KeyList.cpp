@@ -68,41 +68,72 @@ ParamOp paramOf(Value value) {
 }
 
 /// The file format's name of a type.
-std::string dtypeOf(ParamOp param) {
-  StringRef dtype = param.getDtype();
+std::string fileName(StringRef dtype) {
   return dtype == "f32" ? "fp32" : dtype == "f16" ? "fp16" : dtype.str();
+}
+
+/// The type of a tensor's value.
+StringRef dtypeOf(Value value) {
+  while (!isa<ParamOp, CastOp>(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  if (auto cast = value.getDefiningOp<CastOp>())
+    return cast.getDtype();
+  return value.getDefiningOp<ParamOp>().getDtype();
 }
 
 } // namespace
 
-bool delta::matchesKeyList(ModuleOp module, const Checkpoint &checkpoint) {
-  auto side = module.lookupSymbol<SideOp>("source");
-  Differences missing{" is not in the checkpoint", {}};
-  Differences shapes{"", {}},
-      extra{" is in the checkpoint, the family does not "
-            "produce it",
-            {}};
-  std::set<std::string> produced;
-  for (auto tensor : side.getBody().front().getOps<TensorOp>()) {
-    if (tensor.getAlias())
-      llvm::errs() << checkpoint.path << ": note: lists \"" << tensor.getName()
-                   << "\", a second name of another tensor\n";
-    FailureOr<std::vector<int64_t>> shape = literals(tensor, tensor.getShape());
+namespace {
+/// The tensors of a bound side, one name at a time, against a checkpoint.
+class Matcher {
+public:
+  Matcher(SideOp side, const Checkpoint &checkpoint)
+      : side(side), checkpoint(checkpoint) {}
+
+  bool run() {
+    for (auto tensor : side.getBody().front().getOps<TensorOp>()) {
+      if (tensor.getAlias())
+        llvm::errs() << checkpoint.path << ": note: lists \""
+                     << tensor.getName()
+                     << "\", a second name of another tensor\n";
+      ParamOp param = paramOf(tensor.getValue());
+      bool each = param.getExperts() && !tensor.getStacked();
+      if (!match(tensor, tensor.getName(), tensor.getShape(),
+                 fileName(dtypeOf(tensor.getValue())), param.getLayers(),
+                 each ? int64_t(side.getExperts()) : 1))
+        return false;
+    }
+    int64_t numCopied = 0;
+    for (auto op : side.getBody().front().getOps<PassthroughOp>()) {
+      size_t before = known.size();
+      if (!match(op, op.getName(), op.getShape(), fileName(op.getDtype()),
+                 op.getLayers(), 1))
+        return false;
+      numCopied += known.size() - before;
+    }
+    if (numCopied)
+      llvm::errs() << checkpoint.path << ": note: " << numCopied
+                   << " tensors are not the trainer's; an export copies them\n";
+    for (const auto &[name, tensor] : checkpoint.tensors)
+      if (!known.count(name))
+        extra.names.push_back("tensor \"" + name + "\"");
+    for (const Differences *differences : {&missing, &shapes, &extra})
+      differences->print(checkpoint.path);
+    return missing.names.empty() && shapes.names.empty() && extra.names.empty();
+  }
+
+private:
+  bool match(Operation *op, StringRef nameTemplate, ArrayAttr sizes,
+             const std::string &dtype,
+             std::optional<ArrayRef<int64_t>> onLayers, int64_t experts) {
+    FailureOr<std::vector<int64_t>> shape = literals(op, sizes);
     if (failed(shape))
       return false;
-    ParamOp param = paramOf(tensor.getValue());
-    std::string dtype = dtypeOf(param);
-    std::vector<int64_t> layers = {0};
-    if (param.getLayers())
-      layers.assign(param.getLayers()->begin(), param.getLayers()->end());
-    int64_t experts = param.getExperts() && !tensor.getStacked()
-                          ? int64_t(side.getExperts())
-                          : 1;
-    for (int64_t layer : layers)
+    for (int64_t layer : onLayers.value_or(ArrayRef<int64_t>{0}))
       for (int64_t expert = 0; expert < experts; ++expert) {
-        std::string name = fillName(tensor.getName().str(), layer, expert);
+        std::string name = fillName(nameTemplate.str(), layer, expert);
         std::string quoted = "tensor \"" + name + "\"";
-        produced.insert(name);
+        known.insert(name);
         auto it = checkpoint.tensors.find(name);
         if (it == checkpoint.tensors.end()) {
           missing.names.push_back(quoted);
@@ -114,11 +145,19 @@ bool delta::matchesKeyList(ModuleOp module, const Checkpoint &checkpoint) {
                                  plainTypeName(stored.dtype) + ", required " +
                                  shown(*shape) + " " + dtype);
       }
+    return true;
   }
-  for (const auto &[name, tensor] : checkpoint.tensors)
-    if (!produced.count(name))
-      extra.names.push_back("tensor \"" + name + "\"");
-  for (const Differences *differences : {&missing, &shapes, &extra})
-    differences->print(checkpoint.path);
-  return missing.names.empty() && shapes.names.empty() && extra.names.empty();
+
+  SideOp side;
+  const Checkpoint &checkpoint;
+  Differences missing{" is not in the checkpoint", {}};
+  Differences shapes{"", {}};
+  Differences extra{" is in the checkpoint, the family does not produce it",
+                    {}};
+  std::set<std::string> known;
+};
+} // namespace
+
+bool delta::matchesKeyList(ModuleOp module, const Checkpoint &checkpoint) {
+  return Matcher(module.lookupSymbol<SideOp>("source"), checkpoint).run();
 }

@@ -43,6 +43,8 @@ public:
     plan.source.row.replicas = 1;
     if (destination && failed(lowerSide(destination, plan.destination)))
       return failure();
+    if (failed(lowerCopied(source)))
+      return failure();
     plan.destination.row.replicas = replicas;
     for (auto route : module.getOps<RouteOp>())
       if (failed(lowerRoute(route)))
@@ -158,7 +160,7 @@ private:
       LoweredClass lowered;
       lowered.names.push_back(tensor.getName().str());
       delta_class_t &tensorRow = lowered.row;
-      tensorRow.dtype = dtypeCode(param.getDtype());
+      tensorRow.dtype = dtypeCode(apply.getTo().value_or(param.getDtype()));
       setShape(tensorRow, *shape);
       tensorRow.layer_kind =
           param.getLayers() ? layerKind(*param.getLayers()) : DELTA_NONE;
@@ -169,6 +171,27 @@ private:
       tensorRow.ways = 1;
       tensorRow.copy_of = isFirst ? DELTA_NONE : uint32_t(first->second);
       out.classes.push_back(lowered);
+    }
+    return success();
+  }
+
+  /// Tensors that the trainer does not hold.
+  LogicalResult lowerCopied(SideOp side) {
+    plan.copied.row = plan.hf.row;
+    plan.copied.layers = plan.hf.layers;
+    for (auto op : side.getBody().front().getOps<PassthroughOp>()) {
+      FailureOr<std::vector<int64_t>> shape = literals(op, op.getShape());
+      if (failed(shape))
+        return failure();
+      LoweredClass lowered;
+      lowered.names.push_back(op.getName().str());
+      lowered.row.dtype = dtypeCode(op.getDtype());
+      setShape(lowered.row, *shape);
+      lowered.row.layer_kind =
+          op.getLayers() ? layerKind(*op.getLayers()) : DELTA_NONE;
+      lowered.row.ways = 1;
+      lowered.row.copy_of = DELTA_NONE;
+      plan.copied.classes.push_back(lowered);
     }
     return success();
   }

@@ -175,6 +175,8 @@ std::string delta::printCertificate(ModuleOp module, const LoweredPlan &plan) {
                     ",\n\"kinds\": " + json(plan.layerKinds).dump();
   printSide(out, "source", sideJson(plan.source), dropsJson(source), nullptr);
   printSide(out, "hf", sideJson(plan.hf), nullptr, nullptr);
+  if (!plan.copied.classes.empty())
+    printSide(out, "copied", sideJson(plan.copied), nullptr, nullptr);
   if (destination) {
     json maps = mapsJson(destination, source);
     printSide(out, "destination", sideJson(plan.destination),

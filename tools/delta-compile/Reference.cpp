@@ -49,7 +49,12 @@ private:
         out.geometry.stageLayers.back().push_back(
             cast<IntegerAttr>(chunk).getInt());
     }
-    out.numLayers = side.getLayers();
+    for (auto [layers, stage] : side.stacksOfLayers()) {
+      out.geometry.stackLayers.push_back(layers);
+      out.geometry.stackStages.push_back(
+          stage == "first" ? reference::Stage::First : reference::Stage::Last);
+    }
+    out.numLayers = side.numAllLayers();
     out.numExperts = side.getExperts();
   }
 
@@ -80,7 +85,7 @@ private:
       out.params.push_back(param);
       return success();
     }
-    if (isa<DropOp>(op))
+    if (isa<DropOp, PassthroughOp>(op))
       return success();
     return recordOp(op);
   }
@@ -181,6 +186,11 @@ private:
             })
             .Case<AddScalarOp>([&](AddScalarOp o) -> LogicalResult {
               record.scalar = o.getScalar();
+              return success();
+            })
+            .Case<CastOp>([&](CastOp o) -> LogicalResult {
+              record.dtype = dtypeName(o.getDtype());
+              dtypes[o.getResult()] = record.dtype;
               return success();
             })
             .Default([](Operation *other) {

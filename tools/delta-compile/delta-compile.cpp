@@ -291,6 +291,7 @@ static int compile(const Model &model) {
   if (checkpoint && !matchesKeyList(*module, *checkpoint))
     return 1;
   (*module)->removeAttr("delta.keys");
+  (*module)->removeAttr("delta.config_places");
   if (emit == Emit::Import)
     return write(print(*module));
   (*module)->removeAttr("delta.config");

@@ -164,9 +164,24 @@ void FullCheck::checkNeutral(const Item &item, int64_t step) {
                   weights->tensor(name) +
                       (stack ? size_t(item.expert * size) * sizeof(T) : 0),
                   size_t(size) * sizeof(T));
-    for (size_t r = 0; r < tensorsByName.size(); ++r)
-      compare("receiver " + std::to_string(r), *tensorsByName[r].at(name),
-              stack ? item.expert * size : 0, results[i].data.get(), size);
+    const std::string &dtype = source.side().tensors[size_t(tensor)].dtype;
+    const auto cast = reference::castOf(item.group->dtype, dtype);
+    auto compareAll = [&](const auto *expected) {
+      for (size_t r = 0; r < tensorsByName.size(); ++r)
+        compare("receiver " + std::to_string(r), *tensorsByName[r].at(name),
+                stack ? item.expert * size : 0, expected, size);
+    };
+    if (!cast) {
+      compareAll(results[i].data.get());
+      continue;
+    }
+    withWidth(reference::byteWidth(dtype), [&](auto element) {
+      std::vector<decltype(element)> converted;
+      for (int64_t e = 0; e < size; ++e)
+        converted.push_back(
+            static_cast<decltype(element)>(cast(results[i].data[e])));
+      compareAll(converted.data());
+    });
   }
 }
 

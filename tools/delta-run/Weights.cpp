@@ -49,9 +49,11 @@ std::unique_ptr<Weights> Weights::open(const std::string &path,
               (stored.empty() ? "; the checkpoint is quantized" : "");
       return nullptr;
     }
-    if (!interpreter.factsOf(record).scalars.empty()) {
-      error = path + ": error: tensor \"" + tensor.name +
-              "\" is a sum that rounding does not let undo";
+    const reference::ValueFacts &facts = interpreter.factsOf(record);
+    if (!facts.scalars.empty() || facts.isCast) {
+      error = path + ": error: tensor \"" + tensor.name + "\" is a " +
+              (facts.isCast ? "cast" : "sum") +
+              " that rounding does not let undo";
       return nullptr;
     }
   }

@@ -73,6 +73,11 @@ void Interpreter::placeLayers() {
       for (int64_t local = 0;
            local < g.stageLayers[size_t(stage)][size_t(chunk)]; ++local)
         places.push_back({stage, chunk, local});
+  for (size_t i = 0; i < g.stackLayers.size(); ++i)
+    for (int64_t local = 0; local < g.stackLayers[i]; ++local)
+      places.push_back(g.stackStages[i] == Stage::First
+                           ? LayerPlace{0, 0, local}
+                           : LayerPlace{g.pp - 1, g.vpp - 1, local});
 }
 
 int64_t Interpreter::numRanks() const {
@@ -260,7 +265,8 @@ void execute(const Op &op, const std::string &dtype, bool addScalars,
     for (const int64_t value : op.in)
       live.release(value);
   } else {
-    // "unshard" is over: the values of parameters are whole.
+    // "unshard" is over: the values of parameters are whole. "cast" is still
+    // to come: arrays keep the parameters' type.
     Array<T> array = live.take(op.in[0]);
     if (op.kind == "reshape")
       array.shape = op.shape;

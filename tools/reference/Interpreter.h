@@ -76,6 +76,7 @@ struct ValueFacts {
   std::string dtype;
   Domain domain;
   std::vector<double> scalars; ///< added on the way, in order
+  bool isCast = false;         ///< after them, from the parameter's dtype
   int64_t param = kNone;       ///< the parameter that it is, shards apart
   int64_t uses = 0;
 };
@@ -115,8 +116,8 @@ public:
 
   /// Executes the ops of a group for one instance. `whole` holds the unsharded
   /// value of each of its parameters; the result is one array for each of its
-  /// tensors, of one expert where the tensor stacks them. `addScalars` false
-  /// leaves values alone, for elements that are tags.
+  /// tensors, of one expert where the tensor stacks them, before a cast.
+  /// `addScalars` false leaves values alone, for elements that are tags.
   template <class T>
   std::vector<Array<T>> run(const Group &group, std::vector<Array<T>> whole,
                             bool addScalars) const;

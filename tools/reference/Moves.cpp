@@ -326,6 +326,25 @@ static uint32_t addFloatOrQuiet(uint32_t bits, double scalar) {
   return isNaN(bits) ? bits | 0x400000u : addFloat(bits, scalar);
 }
 
+CastFunction castOf(const std::string &from, const std::string &to) {
+  if (to == "fp32") {
+    if (from == "bf16")
+      return [](uint64_t bits) { return bits << 16; };
+    if (from == "fp16")
+      return [](uint64_t bits) { return uint64_t(fromFp16(uint16_t(bits))); };
+  }
+  if (from == "fp32") {
+    if (to == "bf16")
+      return [](uint64_t bits) {
+        const auto value = uint32_t(bits);
+        return uint64_t(isNaN(value) ? value >> 16 | 0x40u : toBf16(value));
+      };
+    if (to == "fp16")
+      return [](uint64_t bits) { return uint64_t(toFp16(uint32_t(bits))); };
+  }
+  return nullptr;
+}
+
 template <class T>
 void addScalar(Array<T> &array, const std::string &dtype, double scalar) {
   const int64_t size = array.size();

@@ -92,6 +92,12 @@ template <class T> Array<T> take(Array<T> in, int64_t dim, int64_t size);
 template <class T>
 void addScalar(Array<T> &array, const std::string &dtype, double scalar);
 
+/// Converts the bits of an element from fp32 to a 16-bit type, to nearest even,
+/// or the other way; a NaN keeps what fits of its payload and becomes quiet
+/// where bits are lost. Null for other types, equal ones among them.
+using CastFunction = uint64_t (*)(uint64_t bits);
+CastFunction castOf(const std::string &from, const std::string &to);
+
 /// Size of an element of `dtype`, 0 for an unknown one.
 int64_t byteWidth(const std::string &dtype);
 

@@ -34,15 +34,21 @@ const char *name(Stage stage) {
 }
 
 Json toJson(const Geometry &geometry) {
-  return {{"tp", geometry.tp},
-          {"cp", geometry.cp},
-          {"dp", geometry.dp},
-          {"ep", geometry.ep},
-          {"etp", geometry.etp},
-          {"edp", geometry.edp},
-          {"pp", geometry.pp},
-          {"vpp", geometry.vpp},
-          {"stageLayers", geometry.stageLayers}};
+  Json record = {{"tp", geometry.tp},
+                 {"cp", geometry.cp},
+                 {"dp", geometry.dp},
+                 {"ep", geometry.ep},
+                 {"etp", geometry.etp},
+                 {"edp", geometry.edp},
+                 {"pp", geometry.pp},
+                 {"vpp", geometry.vpp},
+                 {"stageLayers", geometry.stageLayers}};
+  if (geometry.stackLayers.empty())
+    return record;
+  record["stackLayers"] = geometry.stackLayers;
+  for (Stage stage : geometry.stackStages)
+    record["stackStages"].push_back(name(stage));
+  return record;
 }
 
 Json toJson(const Param &param) {
@@ -55,10 +61,15 @@ Json toJson(const Param &param) {
   return record;
 }
 
+bool hasDim(const std::string &kind) {
+  return kind != "reshape" && kind != "transpose" && kind != "add_scalar" &&
+         kind != "cast";
+}
+
 /// The fields that its kind uses, as Program.h lists them.
 Json toJson(const Op &op) {
   Json record = {{"kind", op.kind}, {"in", op.in}, {"out", op.out}};
-  if (op.kind != "reshape" && op.kind != "transpose" && op.kind != "add_scalar")
+  if (hasDim(op.kind))
     record["dim"] = op.dim;
   if (op.kind == "unshard") {
     record["axis"] = op.axis;
@@ -75,6 +86,8 @@ Json toJson(const Op &op) {
     record["reason"] = op.reason;
   } else if (op.kind == "add_scalar") {
     record["scalar"] = op.scalar;
+  } else if (op.kind == "cast") {
+    record["dtype"] = op.dtype;
   }
   return record;
 }

@@ -23,16 +23,21 @@
 
 namespace delta::reference {
 
+/// Where a parameter lives: on the stages of some layers, or on one stage.
+enum class Stage { Layers, First, Last };
+
 /// Parallel sizes of one side. `dp` and `edp` are filled in.
 struct Geometry {
   int64_t tp = 1, cp = 1, dp = 1, ep = 1, etp = 1, edp = 1, pp = 1, vpp = 1;
   /// Decoder layers of each chunk, [stage][chunk]. Layers are numbered with
   /// the chunk outermost: (chunk 0, stage 0), (chunk 0, stage 1), ...
   std::vector<std::vector<int64_t>> stageLayers;
+  /// Layers beside the decoder's, stack by stack, and the stage of each stack:
+  /// First is chunk 0 of stage 0, Last the last chunk of the last stage. They
+  /// are numbered on after the decoder's; local numbers restart in each stack.
+  std::vector<int64_t> stackLayers;
+  std::vector<Stage> stackStages;
 };
-
-/// Where a parameter lives: on the stages of some layers, or on one stage.
-enum class Stage { Layers, First, Last };
 
 /// A trainer parameter. Its value is the *unsharded* tensor once `unshard` ops
 /// have put the shards together; a parameter that no `unshard` reads is whole
@@ -64,7 +69,9 @@ struct Op {
   ///               k * (number of operands) + j.
   /// "take":       in[0] -> out[0]. dim, first `size` indices; the rest is
   ///               dropped, with `reason`.
-  /// "add_scalar": in[0] -> out[0]. `scalar`, in the storage type.
+  /// "add_scalar": in[0] -> out[0]. `scalar`, in the operand's type.
+  /// "cast":       in[0] -> out[0]. `dtype`: rounded to nearest even; one end
+  ///               is fp32.
   std::string kind;
   std::vector<int64_t> in, out;
   int64_t dim = 0;
@@ -73,6 +80,7 @@ struct Op {
   std::vector<int64_t> sections, shape, permutation, sizes;
   int64_t size = 0;
   double scalar = 0;
+  std::string dtype;
   std::string reason;
 };
 
@@ -90,7 +98,7 @@ struct Tensor {
 /// All of one side. Two sides of a model have the same tensors.
 struct Side {
   Geometry geometry;
-  int64_t numLayers = 0;
+  int64_t numLayers = 0; ///< of the decoder and of all stacks
   int64_t numExperts = 0;
   std::vector<Param> params;
   std::vector<Op> ops; ///< in order of use

@@ -77,6 +77,7 @@ const char *what(const double *) { return "a number"; }
 const char *what(const bool *) { return "true or false"; }
 const char *what(const std::string *) { return "a string"; }
 const char *what(const Stage *) { return "\"layers\", \"first\" or \"last\""; }
+const char *what(const std::vector<Stage> *) { return "a list of stages"; }
 const char *what(const std::vector<int64_t> *) { return "a list of integers"; }
 const char *what(const std::vector<std::string> *) {
   return "a list of strings";
@@ -165,6 +166,9 @@ void parseGeometry(const Json &json, const std::string &path, Geometry &out,
   record.field("ep", out.ep).field("etp", out.etp).field("edp", out.edp);
   record.field("pp", out.pp).field("vpp", out.vpp);
   record.field("stageLayers", out.stageLayers);
+  if (record.has("stackLayers"))
+    record.field("stackLayers", out.stackLayers)
+        .field("stackStages", out.stackStages);
   record.finish();
 }
 
@@ -205,6 +209,8 @@ void parseOp(const Json &json, const std::string &path, Op &out,
     record.field("reason", out.reason);
   } else if (kind == "add_scalar") {
     record.field("scalar", out.scalar);
+  } else if (kind == "cast") {
+    record.field("dtype", out.dtype);
   } else {
     record.fail(path + ".kind: \"" + kind + "\" is not an op");
   }

@@ -70,7 +70,7 @@ Origin Puller::pull(int64_t tensor, int64_t element) const {
       break;
     const Op &op = *maker->second.first;
     size_t dim = size_t(op.dim), operand = 0;
-    if (op.kind == "unshard" || op.kind == "reshape") {
+    if (op.kind == "unshard" || op.kind == "reshape" || op.kind == "cast") {
       // Neither moves an element of the whole.
     } else if (op.kind == "add_scalar") {
       origin.shifted = true;

@@ -74,9 +74,15 @@ bool SideChecker::checkGeometry() {
                   " layers, vpp is " + number(g.vpp));
     numLayers += sum(chunks);
   }
+  if (g.stackLayers.size() != g.stackStages.size() ||
+      hasNegative(g.stackLayers) ||
+      std::count(g.stackStages.begin(), g.stackStages.end(), Stage::Layers))
+    return fail("stackLayers " + toText(g.stackLayers) +
+                " need \"first\" or \"last\" each in stackStages");
+  numLayers += sum(g.stackLayers);
   if (numLayers != side.numLayers)
-    return fail("stageLayers sums to " + number(numLayers) + ", numLayers is " +
-                number(side.numLayers));
+    return fail("stageLayers and stackLayers sum to " + number(numLayers) +
+                ", numLayers is " + number(side.numLayers));
   if (side.numExperts < 0 || side.numExperts % g.ep != 0)
     return fail("numExperts is " + number(side.numExperts) +
                 ", not divisible by ep of size " + number(g.ep));
@@ -158,8 +164,8 @@ bool SideChecker::checkOp(size_t index) {
     ++found->second.uses;
     in.push_back(&found->second);
   }
-  const bool hasDim =
-      op.kind != "reshape" && op.kind != "transpose" && op.kind != "add_scalar";
+  const bool hasDim = op.kind != "reshape" && op.kind != "transpose" &&
+                      op.kind != "add_scalar" && op.kind != "cast";
   if (hasDim && (op.dim < 0 || op.dim >= int64_t(in[0]->shape.size())))
     return fail("dim " + number(op.dim) + " is outside operand shape " +
                 toText(in[0]->shape));
@@ -213,7 +219,15 @@ bool SideChecker::results(const Op &op, const std::vector<ValueFacts *> &in,
                   number(op.dim) + " of size " + number(shape[dim]));
     out[0].shape[dim] = op.size;
   } else if (op.kind == "add_scalar") {
+    if (in[0]->isCast)
+      return fail("adds to a value that was cast");
     out[0].scalars.push_back(op.scalar);
+  } else if (op.kind == "cast") {
+    if (in[0]->isCast || !castOf(in[0]->dtype, op.dtype))
+      return fail("casts " + in[0]->dtype + " to " + op.dtype +
+                  ", required fp32 at one end, once");
+    out[0].dtype = op.dtype;
+    out[0].isCast = true;
   } else {
     return fail("is not an op");
   }

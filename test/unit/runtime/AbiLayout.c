@@ -31,7 +31,7 @@ SAME(offsetof(delta_image_t, offset) == 16);
 SAME(sizeof(delta_box_t) == 176);
 SAME(offsetof(delta_box_t, num_tiles) == 32);
 SAME(offsetof(delta_box_t, source_stride) == 112);
-SAME(sizeof(delta_tables_t) == 360);
+SAME(sizeof(delta_tables_t) == 448);
 SAME(offsetof(delta_tables_t, source) == 40);
 SAME(offsetof(delta_tables_t, destination_is_hf) == 304);
 SAME(sizeof(delta_param_info_t) == 600);
