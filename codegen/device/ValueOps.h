@@ -156,7 +156,7 @@ DELTA_HD typename Element::Bits applyOp(typename Element::Source bits,
 }
 
 /// True if the receiver holds the bits of the source.
-template <typename Element> constexpr bool isPlain(delta_value_op_t op) {
+template <typename Element> DELTA_HD bool isPlain(delta_value_op_t op) {
   return op == DELTA_VALUE_ID &&
          sizeof(typename Element::Source) == sizeof(typename Element::Bits);
 }

@@ -1,7 +1,7 @@
 // RUN: delta-opt %s -split-input-file -verify-diagnostics
 
 delta.block @operand_missing {
-  // expected-error @+2 {{custom op 'delta.symbol' expected an expression: a number, a text, a symbol, 'config' or '('}}
+  // expected-error @+2 {{custom op 'delta.symbol' expected an expression: a number, a text, a symbol, 'config', 'listed' or '('}}
   delta.symbol a = n +
 }
 

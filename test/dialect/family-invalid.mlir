@@ -20,7 +20,7 @@ delta.family @two_decoders model_types [] architectures [] {
 
 delta.block @layers_in_layers {
   delta.layers where true {
-    // expected-error @below {{'delta.layers' op (layers_c1) is inside another 'delta.layers' or a 'delta.on'}}
+    // expected-error @below {{'delta.layers' op (layers_c1) is inside another 'delta.layers', a 'delta.on' or a 'delta.stack'}}
     delta.layers where true {
     }
   }
@@ -30,7 +30,7 @@ delta.block @layers_in_layers {
 
 delta.block @layers_on_a_stage {
   delta.on first {
-    // expected-error @below {{'delta.layers' op (layers_c1) is inside another 'delta.layers' or a 'delta.on'}}
+    // expected-error @below {{'delta.layers' op (layers_c1) is inside another 'delta.layers', a 'delta.on' or a 'delta.stack'}}
     delta.layers where true {
     }
   }
