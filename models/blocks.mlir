@@ -47,6 +47,13 @@ delta.block @matrix {
   delta.tensor "{tensor}" = %w as [out, in]
 }
 
+// A norm that the trainer fuses into the projection behind it; without fusion
+// it has a name of its own. Needs: fused, alone (two names of one parameter)
+delta.block @fused_norm {
+  %w = delta.param "{fused}" | "{alone}" [H] : storage
+  delta.tensor "{tensor}" = %w as [H]
+}
+
 // A vector split over tp. Needs: size
 delta.block @split_vector {
   %w = delta.param "{trained}" [size] : storage
@@ -175,23 +182,39 @@ delta.block @gated_mlp {
       tensor = "down_proj.weight", out = H, in = F
 }
 
+delta.block @gated_mlp_bias {
+  %w = delta.param "linear_fc1.bias" [2 * F] : storage
+  %all = delta.unshard %w dim 0 over tp sections [F, F]
+  %gate, %up = delta.split %all dim 0 [F, F]
+  delta.tensor "gate_proj.bias" = %gate as [F]
+  delta.tensor "up_proj.bias" = %up as [F]
+  delta.use @vector with trained = "linear_fc2.bias",
+      tensor = "down_proj.bias", size = H
+}
+
 // Experts with a gate, one tensor an expert. The trainer keeps them one by one
 // or in a grouped GEMM (`trainer.experts`). Needs: E, I
 delta.block @gated_experts {
+  delta.use @named_gated_experts with gate = "gate_proj", up = "up_proj",
+      down = "down_proj"
+}
+
+// The same under other names in the checkpoint. Needs: gate, up, down, E, I
+delta.block @named_gated_experts {
   delta.experts E {
     %fc1 = delta.param grouped "linear_fc1.weight{expert}"
         | sequential "local_experts.{expert}.linear_fc1.weight"
         [2 * I, H] : storage
     %all = delta.unshard %fc1 dim 0 over etp sections [I, I]
     %gate, %up = delta.split %all dim 0 [I, I]
-    delta.tensor "{expert}.gate_proj.weight" = %gate as [I, H]
-    delta.tensor "{expert}.up_proj.weight" = %up as [I, H]
+    delta.tensor "{expert}.{gate}.weight" = %gate as [I, H]
+    delta.tensor "{expert}.{up}.weight" = %up as [I, H]
 
     %fc2 = delta.param grouped "linear_fc2.weight{expert}"
         | sequential "local_experts.{expert}.linear_fc2.weight"
         [H, I] : storage
     %down = delta.unshard %fc2 dim 1 over etp
-    delta.tensor "{expert}.down_proj.weight" = %down as [H, I]
+    delta.tensor "{expert}.{down}.weight" = %down as [H, I]
   }
 }
 
@@ -213,7 +236,8 @@ delta.block @plain_experts {
 }
 
 //===----------------------------------------------------------------------===//
-// Mamba 2 mixer. Needs: mixer_heads, mixer_head_dim, groups, state, kernel
+// Mamba 2 mixer. Needs: mixer_heads, mixer_head_dim, groups, state, kernel,
+// conv_bias, mixer_norm (whether there is a norm before the output)
 //===----------------------------------------------------------------------===//
 
 // The input projection stacks z, x, B, C and dt; the convolution x, B and C. A
@@ -232,7 +256,7 @@ delta.block @mamba2 {
       [D + 2 * S, 1, kernel] : storage
   %xbc = delta.unshard %conv dim 0 over tp sections [D, S, S]
   delta.tensor "conv1d.weight" = %xbc as [D + 2 * S, 1, kernel]
-  delta.if config "use_conv_bias" else true {
+  delta.if conv_bias {
     %bias = delta.param "conv1d_bias" | "conv1d.bias" [D + 2 * S] : storage
     %b = delta.unshard %bias dim 0 over tp sections [D, S, S]
     delta.tensor "conv1d.bias" = %b as [D + 2 * S]
@@ -243,8 +267,10 @@ delta.block @mamba2 {
   delta.use @split_vector with trained = "D", tensor = "D", size = mixer_heads
   delta.use @split_vector with trained = "dt_bias", tensor = "dt_bias",
       size = mixer_heads
-  delta.use @split_vector with trained = "norm.weight", tensor = "norm.weight",
-      size = D
+  delta.if mixer_norm {
+    delta.use @split_vector with trained = "norm.weight",
+        tensor = "norm.weight", size = D
+  }
   delta.use @row_parallel with trained = "out_proj.weight",
       tensor = "out_proj.weight", out = H, in = D
 }

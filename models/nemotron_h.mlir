@@ -34,7 +34,8 @@ delta.family @nemotron_h model_types ["nemotron_h"]
         delta.use @mamba2 with mixer_heads = config "mamba_num_heads",
             mixer_head_dim = config "mamba_head_dim",
             groups = config "n_groups", state = config "ssm_state_size",
-            kernel = config "conv_kernel"
+            kernel = config "conv_kernel",
+            conv_bias = config "use_conv_bias" else true, mixer_norm = true
       }
     }
   }
