@@ -1,0 +1,53 @@
+// GLM-4.5, 4.5-Air, 4.6: dense layers first, then layers with routed and
+// shared experts. Biases of queries, keys and values, and norms on their
+// heads, as the config says.
+
+delta.import "decoder.mlir"
+
+delta.family @glm4_moe model_types ["glm4_moe"]
+    architectures ["Glm4MoeForCausalLM"] {
+  delta.use @sizes
+  delta.use @attention_sizes
+  delta.symbol layers = config "num_hidden_layers"
+  delta.symbol dense = config "first_k_dense_replace" else 1
+  delta.symbol E = config "n_routed_experts"
+  delta.symbol I = config "moe_intermediate_size"
+  delta.symbol shared = config "n_shared_experts" else 1
+  delta.symbol mtp = select(mtp_layers < 0,
+                            config "num_nextn_predict_layers" else 0,
+                            mtp_layers)
+  delta.require mtp == 0, "its MTP layers are not mapped"
+  delta.require dense ge 0 and dense le layers,
+                "dense layers are the first ones of all layers"
+  delta.decoder layers
+
+  delta.use @llama_ends
+  delta.layers where true {
+    delta.scope trainer "decoder.layers.{layer}." hf "model.layers.{layer}." {
+      delta.use @llama_attention with
+          qkv_bias = config "attention_bias" else false, output_bias = false,
+          head_norms = config "use_qk_norm" else false
+    }
+  }
+  delta.layers where layer < dense {
+    delta.scope trainer "decoder.layers.{layer}." hf "model.layers.{layer}." {
+      delta.use @llama_mlp with F = config "intermediate_size",
+          mlp_bias = false
+    }
+  }
+  delta.layers where layer ge dense {
+    delta.scope trainer "decoder.layers.{layer}." hf "model.layers.{layer}." {
+      delta.use @router with moe = "mlp"
+      delta.use @expert_bias with
+          tensor = "mlp.gate.e_score_correction_bias"
+      delta.scope trainer "mlp.experts." hf "mlp.experts." {
+        delta.use @gated_experts
+      }
+      delta.if shared > 0 {
+        delta.scope trainer "mlp.shared_experts." hf "mlp.shared_experts." {
+          delta.use @gated_mlp with F = I * shared
+        }
+      }
+    }
+  }
+}
