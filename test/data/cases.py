@@ -6,14 +6,25 @@
 # ===----------------------------------------------------------------------=== #
 """Tiny configurations, sizes odd wherever a split allows it."""
 
+from families import (
+    ERNIE, GEMMA2, GEMMA3, GLM, LLAMA, MIMO, MINIMAX, MISTRAL, PARALLEL, QWEN2,
+    WINDOWED,
+)
+
 
 class Case:
-    """One model on one geometry (an export) or on two (a resharding)."""
+    """One model on one geometry (an export) or on two (a resharding).
 
-    def __init__(self, name: str, config: dict, *sides: dict):
+    `copies`: a parameter of which neighboring ranks of tp hold one shard.
+    """
+
+    def __init__(
+        self, name: str, config: dict, *sides: dict, copies: str = ""
+    ):
         self.name = name
         self.config = config
         self.sides = sides
+        self.copies = copies
 
 
 def geometry(multiple: int = 4, **sizes: object) -> dict:
@@ -169,6 +180,7 @@ STANDALONE = [
     ["decoder"] * 2,
     ["decoder"] * 2 + ["loss"],
 ]
+FEW_KEYS = {**layers(MINIMAX, 2), "num_key_value_heads": 2}
 SEQUENTIAL = {"provider": {"moe_grouped_gemm": False}}
 
 CASES = [
@@ -234,4 +246,60 @@ CASES = [
     Case("export_nemotron_h_moe_ep4_pp2", HYBRID_EXPERTS,
          geometry(ep=4, pp=2, pp_layout="MEM*|EME")),
     Case("export_gpt_oss_tp2_ep4_pp2", BIASED, geometry(tp=2, ep=4, pp=2)),
+
+    # Further families: every axis that the family has, then other geometries.
+    Case("export_llama_tp4_pp2_vpp2", LLAMA, geometry(tp=4, pp=2, vpp=2)),
+    Case("reshard_llama_tp2_pp2_to_tp8", LLAMA,
+         geometry(tp=2, pp=2), geometry(8, tp=8)),
+    Case("export_mistral_tp2_pp2_vpp2", MISTRAL, geometry(tp=2, pp=2, vpp=2)),
+    Case("reshard_mistral_pp3_to_tp4", MISTRAL,
+         geometry(pp=3, pp_layout=[1, 2, 1]), geometry(tp=4)),
+    Case("export_qwen2_tp4_pp2_vpp2", QWEN2, geometry(tp=4, pp=2, vpp=2)),
+    Case("reshard_qwen2_tp2_to_tp4_pp2", QWEN2,
+         geometry(tp=2), geometry(tp=4, pp=2)),
+    Case("export_gemma2_tp2_pp2_vpp2", GEMMA2, geometry(tp=2, pp=2, vpp=2)),
+    Case("export_gemma2_tp4", GEMMA2, geometry(tp=4)),
+    Case("reshard_gemma2_tp2_pp2_to_tp4", GEMMA2,
+         geometry(tp=2, pp=2), geometry(8, tp=4)),
+    Case("export_gemma3_tp4_pp2_vpp2", GEMMA3, geometry(tp=4, pp=2, vpp=2)),
+    Case("reshard_gemma3_tp2_to_pp2_vpp2", GEMMA3,
+         geometry(tp=2), geometry(pp=2, vpp=2)),
+    Case("export_falcon_h1_tp4_pp2", PARALLEL, geometry(tp=4, pp=2)),
+    Case("export_falcon_h1_norm_tp2", {**PARALLEL, "mamba_rms_norm": True},
+         geometry(tp=2)),
+    Case("reshard_falcon_h1_norm_tp2_pp2_to_tp4",
+         {**PARALLEL, "mamba_rms_norm": True},
+         geometry(tp=2, pp=2), geometry(8, tp=4)),
+    Case("export_minimax_m2_tp4_ep2_etp2_pp2_vpp2", MINIMAX,
+         geometry(tp=4, ep=2, etp=2, pp=2, vpp=2)),
+    # Four ranks hold each key head and its norm.
+    Case("export_minimax_m2_tp8_ep4", FEW_KEYS, geometry(tp=8, ep=4),
+         copies="self_attention.k_layernorm.weight"),
+    Case("reshard_minimax_m2_tp2_ep2_to_tp8_ep4", FEW_KEYS,
+         geometry(tp=2, ep=2), geometry(8, tp=8, ep=4),
+         copies="self_attention.k_layernorm.weight"),
+    Case("reshard_minimax_m2_tp8_ep4_to_tp4", FEW_KEYS,
+         geometry(8, tp=8, ep=4), geometry(tp=4),
+         copies="self_attention.k_layernorm.weight"),
+    Case("export_ernie4_5_moe_tp4_ep2_etp2_pp2_vpp2", ERNIE,
+         geometry(tp=4, ep=2, etp=2, pp=2, vpp=2)),
+    Case("export_ernie4_5_moe_sequential_untied_tp2_ep4",
+         {**ERNIE, "tie_word_embeddings": False},
+         {**geometry(tp=2, ep=4), **SEQUENTIAL}),
+    Case("reshard_ernie4_5_moe_tp2_ep2_to_ep4_pp2", ERNIE,
+         geometry(tp=2, ep=2), geometry(8, ep=4, pp=2)),
+    Case("export_mimo_tp4_pp2_vpp2", MIMO, geometry(tp=4, pp=2, vpp=2)),
+    Case("reshard_mimo_tp2_to_pp4", MIMO, geometry(tp=2), geometry(pp=4)),
+    Case("export_mimo_v2_flash_tp2_ep2_etp2_pp2", WINDOWED,
+         geometry(tp=2, ep=2, etp=2, pp=2)),
+    Case("export_mimo_v2_flash_tp2_ep4", WINDOWED, geometry(tp=2, ep=4)),
+    Case("reshard_mimo_v2_flash_ep4_to_tp2_ep2", WINDOWED,
+         geometry(ep=4), geometry(8, tp=2, ep=2)),
+    Case("export_glm4_moe_tp4_ep2_etp2_pp2_vpp2", GLM,
+         geometry(tp=4, ep=2, etp=2, pp=2, vpp=2)),
+    Case("export_glm4_moe_plain_tp2_ep4",
+         {**GLM, "attention_bias": False, "use_qk_norm": False,
+          "first_k_dense_replace": 2}, geometry(tp=2, ep=4)),
+    Case("reshard_glm4_moe_tp2_ep2_to_ep4_pp2", GLM,
+         geometry(tp=2, ep=2), geometry(8, ep=4, pp=2)),
 ]

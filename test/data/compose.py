@@ -62,6 +62,25 @@ class Side:
         return self.canon[tags].reshape(tensor["shape"])[:rows]
 
 
+def mark_copies(export: dict, parameter: str) -> None:
+    """Tells that shards which the converter does not read are copies.
+
+    The oracle takes every shard of tp for one of its own. Of shards that are
+    equal the converter reads the lowest rank's.
+    """
+    exported = set(export["tags"].tolist())
+    last = {}
+    for source in export["sources"]:
+        if not source["name"].endswith(parameter):
+            continue
+        coords = source["coords"]
+        place = (source["name"], coords["pp"], coords["vp_chunk"])
+        if source["replica_of"] in exported:
+            last[place] = source["replica_of"]
+        else:
+            source["replica_of"] = last[place]
+
+
 def holes(side: Side, has_image: np.ndarray, why: str) -> list[dict]:
     """The elements of a side without an image, a line for each parameter."""
     found = []
@@ -229,6 +248,9 @@ def main() -> int:
             print(f"{case.name}: refused: {refused[0]}")
             good = False
             continue
+        if case.copies:
+            for export in sides:
+                mark_copies(export, case.copies)
         if len(sides) == 1:
             files = export_files(case, sides[0])
         else:

@@ -19,7 +19,10 @@ from support import (
 
 pytestmark = [needs_tools, needs_shared]
 
-FAMILIES = ("qwen3", "nemotron_h", "gpt_oss")
+FAMILIES = (
+    "qwen2", "qwen3", "nemotron_h", "gpt_oss", "llama3", "mixtral", "gemma3",
+    "glm4_moe",
+)
 # Cases of architectures that have no family here.
 OTHERS = ("qwen3_next", "qwen3_vl", "qwen3_5")
 
@@ -81,6 +84,14 @@ MANIFESTS = {
     "NVIDIA-Nemotron-Nano-9B-v2": {"tp": 8, "pp": 2},
     "NVIDIA-Nemotron-3-Nano-30B-A3B": {"tp": 2, "ep": 4, "etp": 2},
     "gpt-oss-20b": {"tp": 2, "ep": 4, "pp": 2},
+    "Qwen2.5-0.5B": {"tp": 2, "pp": 2, "vpp": 2},
+    "Qwen2.5-7B-Instruct": {"tp": 4, "pp": 4},
+    "Llama-3.1-8B": {"tp": 8, "pp": 4, "vpp": 2},
+    "Mixtral-8x7B-v0.1": {
+        "tp": 4, "ep": 8, "etp": 2, "pp": 2, "vpp": 2,
+    },
+    "gemma-3-270m": {"tp": 2, "pp": 3},
+    "Falcon-H1-0.5B": {"pp": 4},
 }
 
 

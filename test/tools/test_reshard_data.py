@@ -44,9 +44,25 @@ COPIES = [
     "qwen3_tp2_cp2_to_cp2_pp2",
     "qwen3_moe_tp2_cp2_ep4_to_dp4_ep2_etp2",
 ]
+KEY_NORMS = [
+    "minimax_m2_tp2_ep2_to_tp8_ep4",
+    "minimax_m2_tp8_ep4_to_tp4",
+]
+FAMILIES = [
+    "llama_tp2_pp2_to_tp8",
+    "mistral_pp3_to_tp4",
+    "qwen2_tp2_to_tp4_pp2",
+    "gemma2_tp2_pp2_to_tp4",
+    "gemma3_tp2_to_pp2_vpp2",
+    "falcon_h1_norm_tp2_pp2_to_tp4",
+    "ernie4_5_moe_tp2_ep2_to_ep4_pp2",
+    "mimo_tp2_to_pp4",
+    "mimo_v2_flash_ep4_to_tp2_ep2",
+    "glm4_moe_tp2_ep2_to_ep4_pp2",
+]
 RESHARD = [
     *VIRTUAL_STAGES, *EXPERT_TENSOR, *PADDING, *LAYOUTS, *TIED, *SEQUENTIAL,
-    *COPIES,
+    *COPIES, *KEY_NORMS, *FAMILIES,
 ]
 EXPORT = [
     "qwen3_tied_tp2_pp2_vpp2",
@@ -58,6 +74,23 @@ EXPORT = [
     "nemotron_h_tp4_pp2",
     "nemotron_h_moe_ep4_pp2",
     "gpt_oss_tp2_ep4_pp2",
+    "llama_tp4_pp2_vpp2",
+    "mistral_tp2_pp2_vpp2",
+    "qwen2_tp4_pp2_vpp2",
+    "gemma2_tp2_pp2_vpp2",
+    "gemma2_tp4",
+    "gemma3_tp4_pp2_vpp2",
+    "falcon_h1_tp4_pp2",
+    "falcon_h1_norm_tp2",
+    "minimax_m2_tp4_ep2_etp2_pp2_vpp2",
+    "minimax_m2_tp8_ep4",
+    "ernie4_5_moe_tp4_ep2_etp2_pp2_vpp2",
+    "ernie4_5_moe_sequential_untied_tp2_ep4",
+    "mimo_tp4_pp2_vpp2",
+    "mimo_v2_flash_tp2_ep2_etp2_pp2",
+    "mimo_v2_flash_tp2_ep4",
+    "glm4_moe_tp4_ep2_etp2_pp2_vpp2",
+    "glm4_moe_plain_tp2_ep4",
 ]
 
 
@@ -183,6 +216,32 @@ def test_copies_over_context_and_data_ranks(case, tmp_path) -> None:
     norms = destination.where("q_layernorm")
     copies = [[tags[t] for t in Side.tags(p)] for p in norms]
     assert len(copies) > len({tuple(copy) for copy in copies})
+
+
+@pytest.mark.parametrize("case", KEY_NORMS)
+def test_ranks_that_share_a_key_head_share_its_norm(case, tmp_path) -> None:
+    """Two key heads: of eight ranks four hold the norm of each."""
+    source, destination, tags = expect_agreement(case, tmp_path)
+    for side in (source, destination):
+        tp = side.geometry["tp"]
+        for name in ("decoder.layers.0", "decoder.layers.1"):
+            norms = side.where(f"{name}.self_attention.k_layernorm")
+            assert len(norms) == side.geometry["world"]
+            held = {param["replica_of"] for param in norms}
+            assert len(held) == 2
+            for param in norms:
+                head = param["coords"]["tp"] // (tp // 2)
+                assert param["replica_of"] == sorted(held)[head]
+            if side is destination:
+                got = {tuple(tags[t] for t in Side.tags(p)) for p in norms}
+                assert len(got) == 2 and -1 not in set().union(*got)
+
+
+@pytest.mark.parametrize("case", FAMILIES)
+def test_further_families(case, tmp_path) -> None:
+    source, destination, _ = expect_agreement(case, tmp_path)
+    assert source.geometry["stage_layers"] != destination.geometry[
+        "stage_layers"] or source.geometry["tp"] != destination.geometry["tp"]
 
 
 @pytest.mark.parametrize("case", EXPORT)

@@ -19,7 +19,11 @@ from support import needs_tools, tool, write_json
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 
 from cases import (
-    BIASED, CASES, DENSE, EXPERTS, HYBRID, HYBRID_EXPERTS, Case,
+    BIASED, CASES, DENSE, EXPERTS, HYBRID, HYBRID_EXPERTS, SEQUENTIAL, Case,
+)
+from families import (
+    ERNIE, GEMMA2, GEMMA3, GLM, LLAMA, MIMO, MINIMAX, MISTRAL, MIXTRAL,
+    PARALLEL, QWEN2, WINDOWED,
 )
 
 pytestmark = needs_tools
@@ -82,7 +86,7 @@ def run(folder: Path, *arguments: object) -> dict:
 
 
 def test_every_family_has_five_geometries_and_both_destinations() -> None:
-    for config in (DENSE, EXPERTS, HYBRID, BIASED):
+    for config in (DENSE, EXPERTS, HYBRID, BIASED, *FURTHER):
         # The hybrid has two kinds of layers in one family.
         cases = [
             case for case in [*CASES, *EXTRA]
@@ -106,6 +110,28 @@ EXTRA = [
     Case("run_nemotron_h_moe_tp2_cp2_etp3", HYBRID_EXPERTS,
          sized(4, tp=2, cp=2, etp=3)),
 ]
+
+FURTHER_EXPERTS = (MIXTRAL, MINIMAX, ERNIE, WINDOWED, GLM)
+FURTHER = (
+    LLAMA, MISTRAL, QWEN2, GEMMA2, GEMMA3, PARALLEL, MIMO, *FURTHER_EXPERTS,
+)
+# What no converter needs to have built: uneven stages, copies, experts one by
+# one.
+SIDES = {
+    "tp2": (sized(3, tp=2),),
+    "uneven_pp2": (sized(4, pp=2, pp_layout=[3, 1]),),
+    "tp2_cp2_to_pp4": (sized(1, tp=2, cp=2), sized(5, pp=4)),
+}
+EXPERT_SIDES = {
+    "sequential_ep2_etp2_pp2_vpp2": (
+        {**sized(4, ep=2, etp=2, pp=2, vpp=2), **SEQUENTIAL},),
+    "ep8_to_tp2_ep4_etp3": (sized(4, ep=8), sized(7, tp=2, ep=4, etp=3)),
+}
+for configs, sides in ((FURTHER, SIDES), (FURTHER_EXPERTS, EXPERT_SIDES)):
+    EXTRA += [
+        Case(f"run_{config['model_type']}_{name}", config, *geometries)
+        for config in configs for name, geometries in sides.items()
+    ]
 
 
 @pytest.mark.parametrize(
