@@ -1,6 +1,6 @@
 // ERNIE 4.5, text, with experts: dense layers and layers with routed and
 // shared experts. The checkpoint keeps the bias of the router as a row. Its
-// config promises MTP layers that no published checkpoint has.
+// config promises MTP layers that the checkpoint for Transformers lacks.
 //
 // Which layers have experts follows the checkpoint (first, last and every
 // how many); Megatron-Bridge reads the first only.

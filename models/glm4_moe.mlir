@@ -1,6 +1,10 @@
 // GLM-4.5, 4.5-Air, 4.6: dense layers first, then layers with routed and
 // shared experts. Biases of queries, keys and values, and norms on their
 // heads, as the config says.
+//
+// Several shared experts are one MLP of their sizes together, as in the
+// checkpoint; Megatron-Bridge makes it the size of one. All published models
+// have one.
 
 delta.import "decoder.mlir"
 
