@@ -97,7 +97,7 @@ def test_mlir_headers_in_a_dozen_files() -> None:
 
 def test_runtime_and_plain_tools_know_nothing_of_mlir() -> None:
     plain = ("runtime", "codegen")
-    tools = ("reference", "delta-check", "delta-run", "delta-bench")
+    tools = ("reference", "report", "delta-check", "delta-run", "delta-bench")
     include = re.compile(r'#include [<"](mlir|llvm|dialect|passes)/')
     files = []
     for file in sources(*CPP):
