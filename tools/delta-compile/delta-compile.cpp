@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Drops.h"
 #include "FamilyLoader.h"
 #include "KeyList.h"
 #include "Lower.h"
@@ -95,6 +96,10 @@ cl::opt<CrossCheck>
                                          "some of every class (default)"),
                               clEnumValN(CrossCheck::Off, "off", "do not")),
                    cl::cat(category));
+cl::opt<std::string> reportPage(
+    "report", cl::value_desc("page.html"),
+    cl::desc("Page that shows the maps, written when all else succeeded"),
+    cl::cat(category));
 } // namespace
 
 //===----------------------------------------------------------------------===//
@@ -222,8 +227,10 @@ static void printDrops(ModuleOp module) {
   }
 }
 
+/// Keeps what was compared in `facts`.
 static int runCrossCheck(const LoweredPlan &plan,
-                         const reference::Program &program) {
+                         const reference::Program &program,
+                         report::Facts &facts) {
   TableStorage storage(plan);
   std::string error;
   std::unique_ptr<reference::MapSource> map =
@@ -253,10 +260,44 @@ static int runCrossCheck(const LoweredPlan &plan,
     return fail(input + ": error: cross-check: " +
                 std::to_string(report->mismatches) + " mismatches; " +
                 (report->first ? toText(*report->first) : std::string()));
+  facts.crossCheck = {isFull, report->tensors, report->elements};
   if (isFull)
     llvm::errs() << input << ": note: cross-check: " << report->elements
                  << " elements of " << report->tensors
                  << " tensors agree with the interpreter\n";
+  return 0;
+}
+
+/// The stage that was asked for, of those after the maps.
+static int writeStage(ModuleOp module, const LoweredPlan &plan,
+                      const Installation &installation) {
+  switch (emit) {
+  case Emit::Import:
+  case Emit::Reference:
+    break;
+  case Emit::Maps:
+    return write(print(module));
+  case Emit::Proof:
+    return write(printCertificate(module, plan));
+  case Emit::Cuda:
+    return write(emitCuda(plan));
+  case Emit::Host:
+    return write(emitHost(plan));
+  case Emit::So:
+    if (MaybeError error = compileHost(emitHost(plan), output, installation))
+      return fail("error: " + *error);
+    return 0;
+  }
+  llvm_unreachable("written before the maps");
+}
+
+static int writeReport(ModuleOp module, const LoweredPlan &plan,
+                       report::Facts facts) {
+  facts.sourceDrops = dropsOf(module.lookupSymbol<SideOp>("source"));
+  facts.destinationDrops = dropsOf(module.lookupSymbol<SideOp>("destination"));
+  if (MaybeError error =
+          writeFile(reportPage, report::printReport(plan, facts)))
+    return fail("error: " + *error);
   return 0;
 }
 
@@ -322,21 +363,15 @@ static int compile(const Model &model) {
   plan->compiler = std::string("delta ") + DELTA_VERSION;
   plan->fingerprint = fingerprint;
   printDrops(*module);
+  report::Facts facts;
+  if (checkpoint)
+    facts.checkpointTensors = checkpoint->tensors.size();
   if (crossCheckMode != CrossCheck::Off)
-    if (int status = runCrossCheck(*plan, *program))
+    if (int status = runCrossCheck(*plan, *program, facts))
       return status;
-  if (emit == Emit::Maps)
-    return write(print(*module));
-  if (emit == Emit::Proof)
-    return write(printCertificate(*module, *plan));
-  if (emit == Emit::Cuda)
-    return write(emitCuda(*plan));
-  std::string source = emitHost(*plan);
-  if (emit == Emit::Host)
-    return write(source);
-  if (MaybeError error = compileHost(source, output, installation))
-    return fail("error: " + *error);
-  return 0;
+  if (int status = writeStage(*module, *plan, installation))
+    return status;
+  return reportPage.empty() ? 0 : writeReport(*module, *plan, facts);
 }
 
 int main(int argc, char **argv) {
@@ -353,10 +388,18 @@ int main(int argc, char **argv) {
   if (emit == Emit::So && target == Target::Cuda)
     return fail("error: plans for a GPU are not built yet; --emit=cuda prints "
                 "their text");
-  if (crossCheckMode == CrossCheck::Full &&
-      (emit == Emit::Import || emit == Emit::Reference))
+  bool isBeforeMaps = emit == Emit::Import || emit == Emit::Reference;
+  if (crossCheckMode == CrossCheck::Full && isBeforeMaps)
     return fail("error: --cross-check=full needs the maps, which --emit=import "
                 "and --emit=reference come before");
+  if (!reportPage.empty() && isBeforeMaps)
+    return fail("error: --report needs the maps, which --emit=import and "
+                "--emit=reference come before");
+  if (reportPage == "-" || (!reportPage.empty() && reportPage == output)) {
+    llvm::errs() << "error: --report needs a file of its own, got '"
+                 << reportPage << "'\n";
+    return 2;
+  }
   if (emit == Emit::So && (output.empty() || output == "-")) {
     llvm::errs() << "error: --emit=so needs -o FILE\n";
     return 2;
