@@ -10,6 +10,7 @@ delta.import "decoder.mlir"
 delta.family @ernie4_5_moe model_types ["ernie4_5_moe"]
     architectures ["Ernie4_5_MoeForCausalLM"] {
   delta.use @sizes
+  delta.use @without_mtp
   delta.use @attention_sizes
   delta.symbol layers = config "num_hidden_layers"
   delta.symbol E = config "moe_num_experts"

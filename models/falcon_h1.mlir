@@ -11,6 +11,7 @@ delta.import "decoder.mlir"
 delta.family @falcon_h1 model_types ["falcon_h1"]
     architectures ["FalconH1ForCausalLM"] {
   delta.use @sizes
+  delta.use @without_mtp
   delta.use @attention_sizes
   delta.symbol heads = config "mamba_n_heads"
   delta.symbol head_size = config "mamba_d_head"

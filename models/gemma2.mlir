@@ -5,6 +5,7 @@ delta.import "gemma.mlir"
 delta.family @gemma2 model_types ["gemma2"]
     architectures ["Gemma2ForCausalLM"] {
   delta.use @sizes
+  delta.use @without_mtp
   delta.use @attention_sizes
   delta.decoder config "num_hidden_layers"
 

@@ -6,6 +6,7 @@ delta.import "gemma.mlir"
 delta.family @gemma3_text model_types ["gemma3_text"]
     architectures ["Gemma3ForCausalLM"] {
   delta.use @sizes
+  delta.use @without_mtp
   delta.use @attention_sizes
   delta.decoder config "num_hidden_layers"
 

@@ -20,6 +20,7 @@ delta.family @glm4_moe model_types ["glm4_moe"]
   delta.symbol mtp = select(mtp_layers < 0,
                             config "num_nextn_predict_layers" else 0,
                             mtp_layers)
+  delta.symbol mtp_copies = ""
   delta.require mtp == 0, "its MTP layers are not mapped"
   delta.require dense ge 0 and dense le layers,
                 "dense layers are the first ones of all layers"

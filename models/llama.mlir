@@ -9,6 +9,7 @@ delta.import "decoder.mlir"
 
 delta.family @llama model_types ["llama"] architectures ["LlamaForCausalLM"] {
   delta.use @sizes
+  delta.use @without_mtp
   delta.use @attention_sizes
   delta.symbol biased = config "attention_bias" else false
   delta.decoder config "num_hidden_layers"

@@ -9,6 +9,7 @@ delta.family @mimo model_types ["mimo"] architectures ["MiMoForCausalLM"] {
   delta.symbol mtp = select(mtp_layers < 0,
                             config "num_nextn_predict_layers" else 0,
                             mtp_layers)
+  delta.symbol mtp_copies = ""
   delta.require mtp == 0, "its MTP layers are not mapped"
   delta.decoder config "num_hidden_layers"
 

@@ -25,6 +25,7 @@ delta.family @mimo_v2_flash model_types ["mimo_v2_flash"]
   delta.symbol mtp = select(mtp_layers < 0,
                             config "num_nextn_predict_layers" else 0,
                             mtp_layers)
+  delta.symbol mtp_copies = ""
   delta.require mtp == 0, "its MTP layers are not mapped"
   delta.require tp le min(g, windowed_g),
                 "the trainer keeps whole key/value heads on a rank"

@@ -12,6 +12,7 @@ delta.import "decoder.mlir"
 delta.family @minimax_m2 model_types ["minimax_m2"]
     architectures ["MiniMaxM2ForCausalLM"] {
   delta.use @sizes
+  delta.use @without_mtp
   delta.use @attention_sizes
   delta.symbol E = config "num_local_experts"
   delta.require config "use_qk_norm" else true,

@@ -6,6 +6,7 @@ delta.import "decoder.mlir"
 delta.family @mistral model_types ["mistral"]
     architectures ["MistralForCausalLM"] {
   delta.use @sizes
+  delta.use @without_mtp
   delta.use @attention_sizes
   delta.decoder config "num_hidden_layers"
 

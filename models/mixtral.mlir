@@ -6,6 +6,7 @@ delta.import "decoder.mlir"
 delta.family @mixtral model_types ["mixtral"]
     architectures ["MixtralForCausalLM"] {
   delta.use @sizes
+  delta.use @without_mtp
   delta.use @attention_sizes
   delta.symbol E = config "num_local_experts"
   delta.decoder config "num_hidden_layers"

@@ -5,6 +5,7 @@ delta.import "decoder.mlir"
 
 delta.family @qwen2 model_types ["qwen2"] architectures ["Qwen2ForCausalLM"] {
   delta.use @sizes
+  delta.use @without_mtp
   delta.use @attention_sizes
   delta.decoder config "num_hidden_layers"
 

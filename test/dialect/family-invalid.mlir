@@ -49,7 +49,7 @@ delta.block @stage_unknown {
 delta.block @stage_in_layers {
   delta.layers where true {
     delta.if true {
-      // expected-error @below {{'delta.on' op (on_c2) is inside a 'delta.layers'}}
+      // expected-error @below {{'delta.on' op (on_c2) is inside a 'delta.layers' or a 'delta.stack'}}
       delta.on last {
       }
     }
