@@ -34,9 +34,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (!tables)
     abort();
   std::string text(reinterpret_cast<const char *>(data), size);
-  delta::certificate::Verdict verdict =
-      delta::certificate::check(text, tables->get());
-  if (verdict.holds != verdict.error.empty())
+  std::string error;
+  std::string summary = delta::certificate::check(text, tables->get(), error);
+  if (summary.empty() == error.empty())
     abort();
   return 0;
 }

@@ -37,8 +37,8 @@ struct Track {
   std::vector<Loop> loops;
 };
 
-/// True if `part` is a piece of `whole`: each x of it is one of `whole`, with
-/// the same y.
+/// True if `part` is a piece of `whole`, whose loops all move in x: each x of
+/// it is one of `whole`, with the same y.
 bool follows(const Track &part, const Track &whole);
 
 } // namespace delta::certificate

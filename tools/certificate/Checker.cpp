@@ -8,8 +8,7 @@
 #include "tools/certificate/Checker.h"
 
 #include "tools/certificate/Boxes.h"
-
-#include <nlohmann/json.hpp>
+#include "tools/certificate/PlanJson.h"
 
 #include <algorithm>
 #include <map>
@@ -19,16 +18,18 @@ using nlohmann::json;
 
 namespace {
 
-/// The first thing that is wrong; caught in check().
-struct Wrong {
-  std::string text;
-};
-[[noreturn]] void wrong(const std::string &text) { throw Wrong{text}; }
-
 int64_t number(const json &value, const std::string &what) {
   if (!value.is_number_integer())
     wrong(what + " is " + value.dump() + ", required an integer");
   return value.get<int64_t>();
+}
+
+/// A number in [0, count).
+uint32_t indexIn(const json &value, const std::string &what, uint32_t count) {
+  int64_t i = number(value, what);
+  if (i < 0 || i >= count)
+    wrong(what + " is " + std::to_string(i) + " of " + std::to_string(count));
+  return uint32_t(i);
 }
 
 const json &list(const json &node, const std::string &key) {
@@ -50,124 +51,6 @@ int64_t sliceSize(const delta_class_t &c) {
   return c.expert_stride ? c.expert_stride : product(c);
 }
 
-//===----------------------------------------------------------------------===//
-// The plan as the certificate writes it
-//===----------------------------------------------------------------------===//
-
-// Rows are lists, their columns as in passes/PROOF.md.
-
-json sideJson(const delta_side_t &s) {
-  json out = {{"mesh",
-               {s.tp, s.cp, s.dp, s.ep, s.etp, s.edp, s.pp, s.vpp, s.replicas,
-                s.ranks_per_replica}},
-              {"layers", json::array()},
-              {"experts", json::array()},
-              {"classes", json::array()}};
-  for (const delta_placement_t *i = s.layers; i != s.layers + s.num_layers; ++i)
-    out["layers"].push_back({i->stage, i->chunk, i->local, i->number});
-  for (uint32_t i = 0; i < s.num_experts; ++i)
-    out["experts"].push_back({s.experts[i].ep, s.experts[i].local});
-  uint32_t names = 0;
-  for (const delta_class_t *c = s.classes; c != s.classes + s.num_classes;
-       ++c) {
-    if (c->first_name != names || c->num_names < 1 ||
-        c->num_names > s.num_names - names || c->rank < 1 ||
-        c->rank > DELTA_MAX_RANK)
-      wrong("a class of the plan has no name or shape");
-    names += c->num_names;
-    out["classes"].push_back(
-        {json(std::vector<std::string>(s.names + c->first_name,
-                                       s.names + names)),
-         json(c->shape), c->rank, c->dtype, int32_t(c->layer_kind), c->stage,
-         c->chunk, c->num_experts, c->expert_stride, c->axis, c->ways,
-         int32_t(c->copy_of), c->reserved});
-  }
-  if (names != s.num_names)
-    wrong("a name of the plan belongs to no class");
-  return out;
-}
-
-json imageJson(const delta_image_t &i) {
-  return {i.class_index, i.way_begin, i.way_end,
-          i.value_op,    i.offset,    json(i.stride)};
-}
-
-json boxJson(const delta_tables_t &t, const delta_box_t &b) {
-  if (b.hf_image >= t.num_images || b.num_images < 1 ||
-      uint64_t(b.first_image) + b.num_images > t.num_images)
-    wrong("a box of the plan has an image that is not there");
-  json out = {b.source_class,        b.source_way,
-              b.num_loops,           b.tile_runs,
-              b.tile_columns,        b.num_tiles,
-              b.source_offset,       json(b.extent),
-              json(b.source_stride), imageJson(t.images[b.hf_image])};
-  for (uint32_t i = 0; i < b.num_images; ++i)
-    out.push_back(imageJson(t.images[b.first_image + i]));
-  return out;
-}
-
-json planJson(const delta_tables_t &t) {
-  char plan[33];
-  snprintf(plan, sizeof(plan), "%016llx%016llx",
-           (unsigned long long)t.fingerprint[0],
-           (unsigned long long)t.fingerprint[1]);
-  json out = {{"format", "delta-certificate-1"},
-              {"plan", plan},
-              {"model", t.model},
-              {"compiler", t.compiler},
-              {"kinds", json::array()},
-              {"source", sideJson(t.source)},
-              {"hf", sideJson(t.hf)},
-              {"boxes", json::array()}};
-  uint32_t ids = 0;
-  for (uint32_t k = 0; k < t.num_layer_kinds; ++k) {
-    const delta_layer_kind_t &kind = t.layer_kinds[k];
-    if (kind.first != ids || kind.count > t.num_layer_ids - ids)
-      wrong("the layer kinds of the plan do not follow one another");
-    for (; ids < kind.first + kind.count; ++ids)
-      if (t.layer_ids[ids] >= t.source.num_layers ||
-          (ids > kind.first && t.layer_ids[ids] <= t.layer_ids[ids - 1]))
-        wrong("a layer kind of the plan is out of order or range");
-    out["kinds"].push_back(
-        std::vector<uint32_t>(t.layer_ids + kind.first, t.layer_ids + ids));
-  }
-  if (ids != t.num_layer_ids)
-    wrong("a layer of the plan is of no kind");
-  if (t.destination_is_hf)
-    out["replicas"] = t.destination.replicas;
-  else
-    out["destination"] = sideJson(t.destination);
-  for (uint32_t b = 0; b < t.num_boxes; ++b)
-    out["boxes"].push_back(boxJson(t, t.boxes[b]));
-  return out;
-}
-
-/// Both must be equal, but for what only a certificate has.
-void same(const json &certificate, const json &plan, const std::string &where) {
-  if (plan.is_object() && certificate.is_object()) {
-    for (auto it = plan.begin(); it != plan.end(); ++it) {
-      if (!certificate.contains(it.key()))
-        wrong(where + " has no \"" + it.key() + "\" in the certificate");
-      same(certificate.at(it.key()), it.value(), where + "." + it.key());
-    }
-    for (auto it = certificate.begin(); it != certificate.end(); ++it)
-      if (!plan.contains(it.key()) && it.key() != "drops" && it.key() != "maps")
-        wrong(where + " has an unknown \"" + it.key() + "\"");
-  } else if (plan.is_array() && certificate.is_array() &&
-             plan.size() == certificate.size()) {
-    for (size_t i = 0; i < plan.size(); ++i)
-      same(certificate[i], plan[i], where + "[" + std::to_string(i) + "]");
-  } else if (certificate != plan) {
-    wrong(where + " is " + certificate.dump().substr(0, 60) +
-          " in the certificate and " + plan.dump().substr(0, 60) +
-          " in the plan");
-  }
-}
-
-//===----------------------------------------------------------------------===//
-// What has to hold
-//===----------------------------------------------------------------------===//
-
 class Check {
 public:
   explicit Check(const delta_tables_t &tables) : tables(tables) {}
@@ -180,16 +63,17 @@ public:
     if (root.value("plan", json()) != plan["plan"])
       wrong("the certificate is for plan " + root.value("plan", json()).dump() +
             ", this is plan " + plan["plan"].dump());
-    same(root, plan, "certificate");
+    requireSame(root, plan);
     bool neutral = tables.destination_is_hf;
     checkSide("source", tables.source, 1);
     checkSide("hf", tables.hf, 1);
-    if (!neutral)
+    if (!neutral) {
       checkSide("destination", tables.destination, tables.destination.replicas);
-    readMaps();
+      readMaps();
+      readDrops("destination", tables.destination, true, destinationBoxes);
+    }
     checkBoxes();
     readDrops("source", tables.source, false, sourceBoxes);
-    readDrops("destination", tables.destination, true, destinationBoxes);
     covers("source", tables.source, sourceBoxes);
     covers("hf", tables.hf, hfBoxes);
     covers("destination", neutral ? tables.hf : tables.destination,
@@ -275,12 +159,13 @@ private:
 
   //===--- boxes ----------------------------------------------------------===//
 
-  static Box boxOf(const delta_box_t &row, int64_t offset,
-                   const int64_t *strides, std::string owner) {
-    Box box{offset, {}, std::move(owner)};
+  /// A box of the plan, in an array of its own and in its tensor.
+  static Track trackOf(const delta_box_t &row, int64_t offset,
+                       const int64_t *strides, const delta_image_t &hf) {
+    Track track{offset, hf.offset, {}};
     for (uint32_t i = 0; i < row.num_loops; ++i)
-      box.loops.push_back({row.extent[i], strides[i]});
-    return box;
+      track.loops.push_back({row.extent[i], strides[i], hf.stride[i]});
+    return track;
   }
 
   void checkBoxes() {
@@ -298,13 +183,13 @@ private:
       const delta_class_t &from = tables.source.classes[row.source_class];
       if (from.copy_of != DELTA_NONE || row.source_way >= from.ways)
         wrong(what + " sends what it must not");
-      sourceBoxes[{row.source_class, row.source_way}].push_back(
-          boxOf(row, row.source_offset, row.source_stride, what));
       const delta_image_t &hf = tables.images[row.hf_image];
       used[row.hf_image] = true;
       checkImage(what + " hf", hf, from, tables.hf, row.num_loops);
-      hfBoxes[{hf.class_index, 0}].push_back(
-          boxOf(row, hf.offset, hf.stride, what));
+      Track track = trackOf(row, row.source_offset, row.source_stride, hf);
+      sourceBoxes[{row.source_class, row.source_way}].push_back(
+          side(track, false, what));
+      hfBoxes[{hf.class_index, 0}].push_back(side(track, true, what));
       for (uint32_t i = 0; i < row.num_images; ++i) {
         const delta_image_t &image = tables.images[row.first_image + i];
         used[row.first_image + i] = true;
@@ -313,10 +198,11 @@ private:
                    row.num_loops);
         if (image.value_op != hf.value_op)
           wrong(what + " has two value ops");
+        track = trackOf(row, image.offset, image.stride, hf);
         for (uint32_t way = image.way_begin; way < image.way_end; ++way)
           destinationBoxes[{image.class_index, way}].push_back(
-              boxOf(row, image.offset, image.stride, what));
-        checkPlace(what, row, hf, image);
+              side(track, false, what));
+        checkPlace(what, track, hf, image);
       }
     }
     if (std::count(used.begin(), used.end(), false))
@@ -359,27 +245,23 @@ private:
     for (uint32_t i = loops; i < DELTA_MAX_LOOPS; ++i)
       if (image.stride[i])
         wrong(what + " has a loose stride");
-    bool copy = to.copy_of != DELTA_NONE;
-    if ((!copy && to.layer_kind != from.layer_kind) ||
+    if ((to.copy_of == DELTA_NONE && to.layer_kind != from.layer_kind) ||
         to.num_experts != from.num_experts || to.dtype != from.dtype)
       wrong(what + " is of other layers, experts or type");
   }
 
   /// The image is where the destination's own map has the tensor's element.
-  void checkPlace(const std::string &what, const delta_box_t &row,
+  void checkPlace(const std::string &what, const Track &part,
                   const delta_image_t &hf, const delta_image_t &image) {
     if (tables.destination_is_hf) {
-      if (image.offset != hf.offset ||
-          !std::equal(image.stride, image.stride + DELTA_MAX_LOOPS,
-                      hf.stride) ||
+      if (part.x != part.y ||
+          std::any_of(part.loops.begin(), part.loops.end(),
+                      [](auto &l) { return l.x != l.y; }) ||
           sliceSize(tables.hf.classes[image.class_index]) !=
               sliceSize(tables.hf.classes[hf.class_index]))
         wrong(what + " lands on another element than its tensor's");
       return;
     }
-    Track part{image.offset, hf.offset, {}};
-    for (uint32_t i = 0; i < row.num_loops; ++i)
-      part.loops.push_back({row.extent[i], image.stride[i], hf.stride[i]});
     uint32_t owner = tables.destination.classes[image.class_index].copy_of;
     owner = owner == DELTA_NONE ? image.class_index : owner;
     for (uint32_t way = image.way_begin; way < image.way_end; ++way) {
@@ -392,15 +274,11 @@ private:
   }
 
   /// A row `[way, offset..., [extent, stride...], ...]` with `sides` strides.
-  static Track trackOf(const json &row, const delta_class_t &c, int sides,
-                       uint32_t &outWay) {
+  static std::pair<uint32_t, Track> pieceOf(const json &row,
+                                            const delta_class_t &c, int sides) {
     if (!row.is_array() || int(row.size()) < 1 + sides)
       wrong("a piece has no way or offset");
-    int64_t way = number(row[0], "way");
-    if (way < 0 || way >= c.ways)
-      wrong("a piece is of way " + std::to_string(way) + " of " +
-            std::to_string(c.ways));
-    outWay = way;
+    uint32_t way = indexIn(row[0], "way", c.ways);
     Track track{number(row[1], "offset"), number(row[sides], "offset"), {}};
     for (size_t i = 1 + sides; i < row.size(); ++i) {
       if (!row[i].is_array() || int(row[i].size()) != 1 + sides)
@@ -412,7 +290,7 @@ private:
       if (loop.extent < 2 || loop.x < 1 || loop.y < 1)
         wrong("a piece has a loop that does not move");
     }
-    return track;
+    return {way, track};
   }
 
   static Box side(const Track &track, bool y, std::string owner) {
@@ -422,25 +300,16 @@ private:
     return box;
   }
 
-  static uint32_t classOf(const json &node, const char *key, uint32_t count) {
-    int64_t c = number(node.value(key, json()), key);
-    if (c < 0 || c >= count)
-      wrong(std::string("a record is of ") + key + " " + std::to_string(c));
-    return c;
-  }
-
   /// The destination's own maps: one to one between shards and tensors.
   void readMaps() {
-    if (tables.destination_is_hf)
-      return;
     Claims shards, tensors;
     for (const json &node : list(root["destination"], "maps")) {
-      uint32_t c = classOf(node, "class", tables.destination.num_classes);
-      uint32_t t = classOf(node, "tensor", tables.hf.num_classes);
+      uint32_t c =
+          indexIn(node.at("class"), "class", tables.destination.num_classes);
+      uint32_t t = indexIn(node.at("tensor"), "tensor", tables.hf.num_classes);
       std::string owner = "map of class " + std::to_string(c);
       for (const json &row : list(node, "pieces")) {
-        uint32_t way = 0;
-        Track track = trackOf(row, tables.destination.classes[c], 2, way);
+        auto [way, track] = pieceOf(row, tables.destination.classes[c], 2);
         maps[{c, way}][t].push_back(track);
         shards[{c, way}].push_back(side(track, false, owner));
         tensors[{t, 0}].push_back(side(track, true, owner));
@@ -454,15 +323,12 @@ private:
   /// What a side's shards leave out; where asked, their copies do too.
   void readDrops(const std::string &name, const delta_side_t &onSide,
                  bool copies, Claims &claims) {
-    if (!root.contains(name))
-      return;
     for (const json &node : list(root[name], "drops")) {
-      uint32_t c = classOf(node, "class", onSide.num_classes);
+      uint32_t c = indexIn(node.at("class"), "class", onSide.num_classes);
       if (!node.value("reason", json()).is_string() || node["reason"] == "")
         wrong("a drop has no reason");
       for (const json &row : list(node, "boxes")) {
-        uint32_t way = 0;
-        Track track = trackOf(row, onSide.classes[c], 1, way);
+        auto [way, track] = pieceOf(row, onSide.classes[c], 1);
         Box box = side(track, false, "drop of class " + std::to_string(c));
         claims[{c, way}].push_back(box);
         for (uint32_t copy = 0; copy < onSide.num_classes; ++copy)
@@ -474,17 +340,15 @@ private:
 
   /// Every element of every shard is claimed once. A copy (a tied head) is
   /// nobody's to send and no map speaks of it; it is a destination only.
-  void covers(const std::string &name, const delta_side_t &onSide,
-              const Claims &claims) {
+  static void covers(const std::string &name, const delta_side_t &onSide,
+                     Claims &claims) {
     for (uint32_t c = 0; c < onSide.num_classes; ++c)
       for (uint32_t way = 0; way < onSide.classes[c].ways; ++way) {
-        auto it = claims.find({c, way});
-        bool none = it == claims.end();
-        if (none && name != "destination" &&
+        const std::vector<Box> &boxes = claims[{c, way}];
+        if (boxes.empty() && name != "destination" &&
             onSide.classes[c].copy_of != DELTA_NONE)
           continue;
-        std::string error = partition(none ? std::vector<Box>() : it->second,
-                                      sliceSize(onSide.classes[c]));
+        std::string error = partition(boxes, sliceSize(onSide.classes[c]));
         if (!error.empty())
           wrong(name + " class " + std::to_string(c) + " way " +
                 std::to_string(way) + ": " + error);
@@ -499,17 +363,13 @@ private:
 
 } // namespace
 
-Verdict delta::certificate::check(const std::string &certificate,
-                                  const delta_tables_t &tables) {
-  Verdict verdict;
+std::string delta::certificate::check(const std::string &certificate,
+                                      const delta_tables_t &tables,
+                                      std::string &error) {
   try {
-    verdict.summary = Check(tables).run(certificate);
-    verdict.holds = true;
-  } catch (const Wrong &caught) {
-    verdict.error = caught.text;
+    return Check(tables).run(certificate);
   } catch (const std::exception &caught) {
-    verdict.error =
-        std::string("the certificate makes no sense: ") + caught.what();
+    error = caught.what();
+    return {};
   }
-  return verdict;
 }

@@ -21,16 +21,12 @@
 
 namespace delta::certificate {
 
-struct Verdict {
-  bool holds = false;
-  std::string error;   ///< first thing that is wrong
-  std::string summary; ///< what was checked, one line, if it holds
-};
-
 /// Holds the certificate, a JSON text, against the plan's tables, which must be
-/// readable as far as their counts say. Never throws; what makes no sense does
-/// not hold.
-Verdict check(const std::string &certificate, const delta_tables_t &tables);
+/// readable as far as their counts say. Returns what was checked, one line; or
+/// an empty text, with `error` set to the first thing that is wrong. Never
+/// throws.
+std::string check(const std::string &certificate, const delta_tables_t &tables,
+                  std::string &error);
 
 } // namespace delta::certificate
 

@@ -107,11 +107,9 @@ bool delta::check::checkCertificate(const std::string &certificatePath,
   if (!plan)
     return false;
   const delta_tables_t &tables = *plan->api().tables;
-  certificate::Verdict verdict = certificate::check(*text, tables);
-  if (!verdict.holds) {
-    error = verdict.error;
+  summary = certificate::check(*text, tables, error);
+  if (summary.empty())
     return false;
-  }
   std::optional<Model> model = readModel(modelPath, error);
   if (!model || !matchesAxes("source", tables.source, model->trainer, error))
     return false;
@@ -132,6 +130,6 @@ bool delta::check::checkCertificate(const std::string &certificatePath,
     names = std::to_string(checkpoint->tensors.size()) +
             " names agree with the checkpoint";
   }
-  summary = verdict.summary + "; " + names;
+  summary += "; " + names;
   return true;
 }

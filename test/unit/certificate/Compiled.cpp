@@ -122,7 +122,9 @@ void Compiled::reset() {
 std::string delta::test::checkerError(const std::string &certificate,
                                       const LoweredPlan &plan) {
   TableStorage storage(plan);
-  return delta::certificate::check(certificate, storage.tables()).error;
+  std::string error;
+  delta::certificate::check(certificate, storage.tables(), error);
+  return error;
 }
 
 template <typename Check>
