@@ -6,15 +6,15 @@
 //===----------------------------------------------------------------------===//
 ///
 /// \file
-/// Thin wrappers of the classes, over the tables and kernels of the plan that
-/// this is linked into. No exception leaves them.
+/// The table itself, and what belongs to no one rank.
 ///
 //===----------------------------------------------------------------------===//
 
+#include "runtime/Api.h"
+
+#include "codegen/device/Kernels.h"
 #include "runtime/Index.h"
 #include "runtime/Inproc.h"
-#include "runtime/Receiver.h"
-#include "runtime/Sender.h"
 
 using namespace delta::runtime;
 
@@ -24,19 +24,9 @@ static constexpr std::chrono::seconds InprocTimeout(120);
 struct delta_index {
   Index impl;
 };
-struct delta_sender {
-  std::unique_ptr<Sender> impl;
-};
-struct delta_receiver {
-  std::unique_ptr<Receiver> impl;
-};
 struct delta_inproc {
   Inproc impl;
 };
-
-static Status missing(const char *call) {
-  return Status::error(DELTA_INVALID_ARGUMENT, "%s: a pointer is null", call);
-}
 
 static bool isSide(delta_side_id_t side) {
   return side == DELTA_SOURCE || side == DELTA_DESTINATION ||
@@ -113,222 +103,6 @@ static delta_status_t tileElement(delta_index_t *index, uint32_t sourceRank,
 }
 
 //===----------------------------------------------------------------------===//
-// Sender
-//===----------------------------------------------------------------------===//
-
-static delta_status_t senderCreate(uint32_t rank, const delta_param_t *params,
-                                   uint32_t numParams, uint64_t run,
-                                   uint32_t numThreads,
-                                   delta_sender_t **outSender,
-                                   delta_error_t error) {
-  return guarded(error, [&] {
-    if (!outSender || (numParams && !params))
-      return missing("sender_create");
-    std::unique_ptr<Sender> sender;
-    Status status = Sender::create(delta_plan_tables, delta_plan_kernels, rank,
-                                   params, numParams, run, numThreads, sender);
-    if (!status.failed())
-      *outSender = new delta_sender{std::move(sender)};
-    return status;
-  });
-}
-
-static void senderDestroy(delta_sender_t *sender) { delete sender; }
-
-static delta_status_t senderSeed(delta_sender_t *sender, uint64_t version,
-                                 delta_sync_stats_t *outStats,
-                                 delta_error_t error) {
-  return guarded(error, [&] {
-    return sender ? sender->impl->seed(version, outStats)
-                  : missing("sender_seed");
-  });
-}
-
-static delta_status_t senderDiff(delta_sender_t *sender, uint64_t version,
-                                 delta_sync_stats_t *outStats,
-                                 delta_error_t error) {
-  return guarded(error, [&] {
-    return sender ? sender->impl->diff(version, outStats)
-                  : missing("sender_diff");
-  });
-}
-
-static delta_status_t senderSend(delta_sender_t *sender,
-                                 const delta_transport_t *transport,
-                                 delta_error_t error) {
-  return guarded(error, [&] {
-    return sender && transport ? sender->impl->send(*transport)
-                               : missing("sender_send");
-  });
-}
-
-static delta_status_t senderAcknowledge(delta_sender_t *sender,
-                                        uint64_t version, delta_error_t error) {
-  return guarded(error, [&] {
-    return sender ? sender->impl->acknowledge(version)
-                  : missing("sender_acknowledge");
-  });
-}
-
-static void senderAbort(delta_sender_t *sender) {
-  if (sender)
-    sender->impl->abort();
-}
-
-static delta_status_t senderFingerprints(delta_sender_t *sender,
-                                         uint32_t destinationRank, uint64_t key,
-                                         uint64_t *out, uint64_t capacity,
-                                         uint64_t *outCount,
-                                         delta_error_t error) {
-  return guarded(error, [&] {
-    if (!sender || !outCount)
-      return missing("sender_fingerprints");
-    return sender->impl->fingerprints(destinationRank, key, out, capacity,
-                                      *outCount);
-  });
-}
-
-static delta_status_t senderSetCapacity(delta_sender_t *sender,
-                                        uint64_t elements,
-                                        delta_error_t error) {
-  return guarded(error, [&] {
-    return sender ? sender->impl->setCapacity(elements)
-                  : missing("sender_set_capacity");
-  });
-}
-
-static uint32_t senderRounds(const delta_sender_t *sender) {
-  return sender ? sender->impl->getNumRounds() : 0;
-}
-
-static delta_status_t senderRebind(delta_sender_t *sender,
-                                   const delta_param_t *params,
-                                   uint32_t numParams, delta_error_t error) {
-  return guarded(error, [&] {
-    return sender && (params || !numParams)
-               ? sender->impl->rebind(params, numParams)
-               : missing("sender_rebind");
-  });
-}
-
-static delta_status_t senderCheckBound(const delta_sender_t *sender,
-                                       const delta_param_t *params,
-                                       uint32_t numParams,
-                                       delta_error_t error) {
-  return guarded(error, [&] {
-    return sender && (params || !numParams)
-               ? sender->impl->checkBound(params, numParams)
-               : missing("sender_check_bound");
-  });
-}
-
-//===----------------------------------------------------------------------===//
-// Receiver
-//===----------------------------------------------------------------------===//
-
-static delta_status_t receiverCreate(uint32_t rank, const delta_param_t *params,
-                                     uint32_t numParams, uint64_t run,
-                                     uint32_t numThreads,
-                                     delta_receiver_t **outReceiver,
-                                     delta_error_t error) {
-  return guarded(error, [&] {
-    if (!outReceiver || (numParams && !params))
-      return missing("receiver_create");
-    std::unique_ptr<Receiver> receiver;
-    Status status =
-        Receiver::create(delta_plan_tables, delta_plan_kernels, rank, params,
-                         numParams, run, numThreads, receiver);
-    if (!status.failed())
-      *outReceiver = new delta_receiver{std::move(receiver)};
-    return status;
-  });
-}
-
-static void receiverDestroy(delta_receiver_t *receiver) { delete receiver; }
-
-static delta_status_t receiverRebind(delta_receiver_t *receiver,
-                                     const delta_param_t *params,
-                                     uint32_t numParams, delta_error_t error) {
-  return guarded(error, [&] {
-    return receiver && (params || !numParams)
-               ? receiver->impl->rebind(params, numParams)
-               : missing("receiver_rebind");
-  });
-}
-
-static delta_status_t receiverCheckBound(const delta_receiver_t *receiver,
-                                         const delta_param_t *params,
-                                         uint32_t numParams,
-                                         delta_error_t error) {
-  return guarded(error, [&] {
-    return receiver && (params || !numParams)
-               ? receiver->impl->checkBound(params, numParams)
-               : missing("receiver_check_bound");
-  });
-}
-
-static delta_status_t receiverStage(delta_receiver_t *receiver,
-                                    delta_bytes_t message,
-                                    delta_error_t error) {
-  return guarded(error, [&] {
-    return receiver ? receiver->impl->stage(message)
-                    : missing("receiver_stage");
-  });
-}
-
-static delta_status_t receiverReceive(delta_receiver_t *receiver,
-                                      const delta_transport_t *transport,
-                                      delta_error_t error) {
-  return guarded(error, [&] {
-    return receiver && transport ? receiver->impl->receive(*transport)
-                                 : missing("receiver_receive");
-  });
-}
-
-static delta_status_t receiverCommit(delta_receiver_t *receiver,
-                                     delta_error_t error) {
-  return guarded(error, [&] {
-    return receiver ? receiver->impl->commit() : missing("receiver_commit");
-  });
-}
-
-static void receiverDiscard(delta_receiver_t *receiver) {
-  if (receiver)
-    receiver->impl->discard();
-}
-
-static uint64_t receiverVersion(const delta_receiver_t *receiver) {
-  return receiver ? receiver->impl->getVersion() : 0;
-}
-
-static delta_status_t receiverCompare(delta_receiver_t *receiver,
-                                      uint64_t *outMismatches,
-                                      delta_error_t first) {
-  return guarded(first, [&] {
-    if (!receiver || !outMismatches)
-      return missing("receiver_compare");
-    Status description;
-    Status status = receiver->impl->compare(*outMismatches, description);
-    if (!status.failed())
-      (void)description.report(first);
-    return status;
-  });
-}
-
-static delta_status_t receiverFingerprints(delta_receiver_t *receiver,
-                                           uint32_t sourceRank, uint64_t key,
-                                           uint64_t *out, uint64_t capacity,
-                                           uint64_t *outCount,
-                                           delta_error_t error) {
-  return guarded(error, [&] {
-    if (!receiver || !outCount)
-      return missing("receiver_fingerprints");
-    return receiver->impl->fingerprints(sourceRank, key, out, capacity,
-                                        *outCount);
-  });
-}
-
-//===----------------------------------------------------------------------===//
 // In-process ranks
 //===----------------------------------------------------------------------===//
 
@@ -369,32 +143,11 @@ static delta_plan_api_t makeApi() {
   api.tile_count = tileCount;
   api.tile_info = tileInfo;
   api.tile_element = tileElement;
-  api.sender_create = senderCreate;
-  api.sender_destroy = senderDestroy;
-  api.sender_seed = senderSeed;
-  api.sender_diff = senderDiff;
-  api.sender_send = senderSend;
-  api.sender_acknowledge = senderAcknowledge;
-  api.sender_abort = senderAbort;
-  api.receiver_create = receiverCreate;
-  api.receiver_destroy = receiverDestroy;
-  api.receiver_stage = receiverStage;
-  api.receiver_receive = receiverReceive;
-  api.receiver_commit = receiverCommit;
-  api.receiver_discard = receiverDiscard;
-  api.receiver_version = receiverVersion;
-  api.receiver_compare = receiverCompare;
-  api.sender_fingerprints = senderFingerprints;
-  api.receiver_fingerprints = receiverFingerprints;
+  fillSender(api);
+  fillReceiver(api);
   api.inproc_create = inprocCreate;
   api.inproc_destroy = inprocDestroy;
   api.inproc_transport = inprocTransport;
-  api.sender_set_capacity = senderSetCapacity;
-  api.sender_rounds = senderRounds;
-  api.sender_rebind = senderRebind;
-  api.receiver_rebind = receiverRebind;
-  api.sender_check_bound = senderCheckBound;
-  api.receiver_check_bound = receiverCheckBound;
   return api;
 }
 

@@ -1,0 +1,137 @@
+//===- ApiSender.cpp - One trainer rank, in C -----------------------------===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "runtime/Api.h"
+
+#include "runtime/Sender.h"
+
+using namespace delta::runtime;
+
+struct delta_sender {
+  std::unique_ptr<Sender> impl;
+};
+
+static delta_status_t senderCreate(uint32_t rank, const delta_param_t *params,
+                                   uint32_t numParams, uint64_t run,
+                                   uint32_t numThreads,
+                                   delta_sender_t **outSender,
+                                   delta_error_t error) {
+  return guarded(error, [&] {
+    if (!outSender || (numParams && !params))
+      return missing("sender_create");
+    std::unique_ptr<Sender> sender;
+    Status status = Sender::create(delta_plan_tables, delta_plan_kernels, rank,
+                                   params, numParams, run, numThreads, sender);
+    if (!status.failed())
+      *outSender = new delta_sender{std::move(sender)};
+    return status;
+  });
+}
+
+static void senderDestroy(delta_sender_t *sender) { delete sender; }
+
+static delta_status_t senderSeed(delta_sender_t *sender, uint64_t version,
+                                 delta_sync_stats_t *outStats,
+                                 delta_error_t error) {
+  return guarded(error, [&] {
+    return sender ? sender->impl->seed(version, outStats)
+                  : missing("sender_seed");
+  });
+}
+
+static delta_status_t senderDiff(delta_sender_t *sender, uint64_t version,
+                                 delta_sync_stats_t *outStats,
+                                 delta_error_t error) {
+  return guarded(error, [&] {
+    return sender ? sender->impl->diff(version, outStats)
+                  : missing("sender_diff");
+  });
+}
+
+static delta_status_t senderSend(delta_sender_t *sender,
+                                 const delta_transport_t *transport,
+                                 delta_error_t error) {
+  return guarded(error, [&] {
+    return sender && transport ? sender->impl->send(*transport)
+                               : missing("sender_send");
+  });
+}
+
+static delta_status_t senderAcknowledge(delta_sender_t *sender,
+                                        uint64_t version, delta_error_t error) {
+  return guarded(error, [&] {
+    return sender ? sender->impl->acknowledge(version)
+                  : missing("sender_acknowledge");
+  });
+}
+
+static void senderAbort(delta_sender_t *sender) {
+  if (sender)
+    sender->impl->abort();
+}
+
+static delta_status_t senderFingerprints(delta_sender_t *sender,
+                                         uint32_t destinationRank, uint64_t key,
+                                         uint64_t *out, uint64_t capacity,
+                                         uint64_t *outCount,
+                                         delta_error_t error) {
+  return guarded(error, [&] {
+    if (!sender || !outCount)
+      return missing("sender_fingerprints");
+    return sender->impl->fingerprints(destinationRank, key, out, capacity,
+                                      *outCount);
+  });
+}
+
+static delta_status_t senderSetCapacity(delta_sender_t *sender,
+                                        uint64_t elements,
+                                        delta_error_t error) {
+  return guarded(error, [&] {
+    return sender ? sender->impl->setCapacity(elements)
+                  : missing("sender_set_capacity");
+  });
+}
+
+static uint32_t senderRounds(const delta_sender_t *sender) {
+  return sender ? sender->impl->getNumRounds() : 0;
+}
+
+static delta_status_t senderRebind(delta_sender_t *sender,
+                                   const delta_param_t *params,
+                                   uint32_t numParams, delta_error_t error) {
+  return guarded(error, [&] {
+    return sender && (params || !numParams)
+               ? sender->impl->rebind(params, numParams)
+               : missing("sender_rebind");
+  });
+}
+
+static delta_status_t senderCheckBound(const delta_sender_t *sender,
+                                       const delta_param_t *params,
+                                       uint32_t numParams,
+                                       delta_error_t error) {
+  return guarded(error, [&] {
+    return sender && (params || !numParams)
+               ? sender->impl->checkBound(params, numParams)
+               : missing("sender_check_bound");
+  });
+}
+
+void delta::runtime::fillSender(delta_plan_api_t &api) {
+  api.sender_create = senderCreate;
+  api.sender_destroy = senderDestroy;
+  api.sender_seed = senderSeed;
+  api.sender_diff = senderDiff;
+  api.sender_send = senderSend;
+  api.sender_acknowledge = senderAcknowledge;
+  api.sender_abort = senderAbort;
+  api.sender_fingerprints = senderFingerprints;
+  api.sender_set_capacity = senderSetCapacity;
+  api.sender_rounds = senderRounds;
+  api.sender_rebind = senderRebind;
+  api.sender_check_bound = senderCheckBound;
+}
