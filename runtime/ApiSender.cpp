@@ -87,6 +87,17 @@ static delta_status_t senderFingerprints(delta_sender_t *sender,
   });
 }
 
+static delta_status_t senderReplicaSums(delta_sender_t *sender, uint64_t key,
+                                        delta_replica_sum_t *out,
+                                        uint64_t capacity, uint64_t *outCount,
+                                        delta_error_t error) {
+  return guarded(error, [&] {
+    if (!sender || !outCount)
+      return missing("sender_replica_sums");
+    return sender->impl->replicaSums(key, out, capacity, *outCount);
+  });
+}
+
 static delta_status_t senderSetCapacity(delta_sender_t *sender,
                                         uint64_t elements,
                                         delta_error_t error) {
@@ -134,4 +145,5 @@ void delta::runtime::fillSender(delta_plan_api_t &api) {
   api.sender_rounds = senderRounds;
   api.sender_rebind = senderRebind;
   api.sender_check_bound = senderCheckBound;
+  api.sender_replica_sums = senderReplicaSums;
 }

@@ -54,6 +54,28 @@ static Status checkExperts(const delta_side_t &side, const delta_class_t &type,
   return {};
 }
 
+/// A copy has the elements of its class at the same places: the boxes of the
+/// class are those of the copy too.
+static Status checkCopy(const delta_side_t &side, uint32_t index) {
+  const delta_class_t &type = side.classes[index];
+  if (type.copy_of == DELTA_NONE)
+    return {};
+  REQUIRE(type.copy_of < side.num_classes, "class %u: copy of class %u", index,
+          type.copy_of);
+  const delta_class_t &owner = side.classes[type.copy_of];
+  REQUIRE(owner.copy_of == DELTA_NONE && owner.dtype == type.dtype &&
+              owner.axis == type.axis && owner.ways == type.ways &&
+              owner.num_experts == type.num_experts &&
+              owner.expert_stride == type.expert_stride &&
+              (owner.layer_kind == DELTA_NONE ||
+               owner.layer_kind == type.layer_kind) &&
+              owner.rank <= DELTA_MAX_RANK &&
+              product(owner.shape, owner.rank, MaxElements) ==
+                  numElements(type),
+          "class %u: unlike class %u, which it copies", index, type.copy_of);
+  return {};
+}
+
 static Status checkClass(const delta_tables_t &tables, const delta_side_t &side,
                          uint32_t index) {
   const delta_class_t &type = side.classes[index];
@@ -79,9 +101,7 @@ static Status checkClass(const delta_tables_t &tables, const delta_side_t &side,
                                                     : 1;
   REQUIRE(type.ways > 0 && axisSize % type.ways == 0,
           "class %u: %u ways of %u ranks", index, type.ways, axisSize);
-  REQUIRE(type.copy_of == DELTA_NONE || type.copy_of < side.num_classes,
-          "class %u: copy of class %u", index, type.copy_of);
-  return {};
+  return checkCopy(side, index);
 }
 
 static Status checkSide(const delta_tables_t &tables, const delta_side_t &side,

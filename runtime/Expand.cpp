@@ -109,25 +109,32 @@ int64_t Expander::shareOfTiles(int64_t numTiles, uint32_t replica,
   return each * replica + rest * replica / share.numReplicas;
 }
 
+std::pair<const delta_box_t *, const delta_box_t *>
+Expander::boxesOf(uint32_t classIndex, uint32_t way) const {
+  delta_box_t wanted = {};
+  wanted.source_class = classIndex;
+  wanted.source_way = way;
+  return std::equal_range(tables.boxes, tables.boxes + tables.num_boxes, wanted,
+                          [](const delta_box_t &a, const delta_box_t &b) {
+                            return std::tie(a.source_class, a.source_way) <
+                                   std::tie(b.source_class, b.source_way);
+                          });
+}
+
+uint32_t Expander::numHolders(const delta_class_t &type, uint32_t rank) const {
+  return shareOf(type, rank).numReplicas;
+}
+
 void Expander::addRows(Expansion &out, uint32_t classIndex) {
   const delta_class_t &type = source.getClass(classIndex);
   Coordinates at = source.coordinates(out.rank);
-  std::pair<uint32_t, uint32_t> wanted(classIndex, source.wayOf(type, at));
-  auto boxKey = [](const delta_box_t &box) {
-    return std::pair<uint32_t, uint32_t>(box.source_class, box.source_way);
-  };
-  const delta_box_t *end = tables.boxes + tables.num_boxes;
-  const delta_box_t *box =
-      std::lower_bound(tables.boxes, end, wanted,
-                       [&](const delta_box_t &candidate, const auto &value) {
-                         return boxKey(candidate) < value;
-                       });
-  if (box == end || boxKey(*box) != wanted)
+  auto [box, end] = boxesOf(classIndex, source.wayOf(type, at));
+  if (box == end)
     return;
   Share share = shareOf(type, out.rank);
   std::vector<uint32_t> layers = source.layersOf(type, at.pp);
   std::vector<uint32_t> experts = source.expertsOf(type, at.ep);
-  for (; box != end && boxKey(*box) == wanted; ++box) {
+  for (; box != end; ++box) {
     int64_t begin = shareOfTiles(box->num_tiles, share.replica, share);
     int64_t finish = shareOfTiles(box->num_tiles, share.replica + 1, share);
     if (begin == finish)

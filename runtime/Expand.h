@@ -86,6 +86,13 @@ public:
         .dtype;
   }
 
+  /// The boxes of one shard of a source class.
+  std::pair<const delta_box_t *, const delta_box_t *>
+  boxesOf(uint32_t classIndex, uint32_t way) const;
+  /// Number of the ranks that hold the same shard of the class as `rank`, where
+  /// its layers are.
+  uint32_t numHolders(const delta_class_t &type, uint32_t rank) const;
+
   /// The rows of a source rank, the same on every machine.
   Expansion expand(uint32_t sourceRank);
 

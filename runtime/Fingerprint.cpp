@@ -9,6 +9,7 @@
 
 #include "codegen/device/IndexFunctions.h"
 #include "runtime/Receiver.h"
+#include "runtime/Replicas.h"
 #include "runtime/Sender.h"
 
 #include <algorithm>
@@ -68,12 +69,20 @@ delta::runtime::sumFingerprints(Pool &pool,
 }
 
 /// Copies `sums` out, or only counts them when `out` is null.
+static Status checkRoom(uint32_t rank, const char *call, uint64_t capacity,
+                        size_t count) {
+  if (capacity < count)
+    return Status::error(DELTA_INVALID_ARGUMENT,
+                         "rank %u: %s: room for %llu of %zu", rank, call,
+                         static_cast<unsigned long long>(capacity), count);
+  return {};
+}
+
 static Status giveSums(uint32_t rank, const std::vector<uint64_t> &sums,
                        uint64_t *out, uint64_t capacity) {
-  if (capacity < sums.size())
-    return Status::error(
-        DELTA_INVALID_ARGUMENT, "rank %u: fingerprints: room for %llu of %zu",
-        rank, static_cast<unsigned long long>(capacity), sums.size());
+  Status status = checkRoom(rank, "fingerprints", capacity, sums.size());
+  if (status.failed())
+    return status;
   std::copy(sums.begin(), sums.end(), out);
   return {};
 }
@@ -99,6 +108,40 @@ Status Sender::fingerprints(uint32_t destinationRank, uint64_t key,
   if (!out)
     return {};
   return giveSums(rank(), sumFingerprints(pool, terms), out, capacity);
+}
+
+/// The values as they lie there: what is done to them on their way is the same
+/// for all holders.
+Status Sender::replicaSums(uint64_t key, delta_replica_sum_t *out,
+                           uint64_t capacity, uint64_t &outCount) {
+  const Expander expander(tables);
+  const std::vector<ReplicaRow> rows = replicaRows(expander, rank());
+  outCount = rows.size();
+  if (!out)
+    return {};
+  Status status = checkRoom(rank(), "replica_sums", capacity, rows.size());
+  if (status.failed())
+    return status;
+  const Side hf(tables, DELTA_HF);
+  std::vector<FingerprintTerm> terms;
+  for (const ReplicaRow &row : rows) {
+    const delta_box_t &box = tables.boxes[row.box];
+    const delta_class_t &type = expander.getSource().getClass(box.source_class);
+    const delta_host_kernels_t *own = kernelsOf(kernels, type.dtype);
+    if (!own)
+      return Status::error(DELTA_INTERNAL, "rank %u: no kernels for %s", rank(),
+                           dtypeName(type.dtype).c_str());
+    terms.push_back({&box, own, /*image=*/nullptr,
+                     static_cast<const uint8_t *>(shard.getData()[row.param]) +
+                         row.expertOffset * own->element_size,
+                     DELTA_VALUE_ID, /*tileBegin=*/0, box.num_tiles,
+                     positionOf(tables, hf, box, row.layer, row.expert, key)});
+  }
+  const std::vector<uint64_t> sums = sumFingerprints(pool, terms);
+  for (size_t i = 0; i < rows.size(); ++i)
+    out[i] = {rows[i].box, rows[i].layer, rows[i].expert, rows[i].param,
+              sums[i]};
+  return {};
 }
 
 /// A row with several images on this rank gets one sum: theirs, if they agree,

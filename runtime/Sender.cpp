@@ -27,7 +27,7 @@ Status Sender::create(const delta_tables_t &tables,
   Status status = checkTables(tables);
   if (status.failed())
     return status;
-  std::unique_ptr<Sender> sender(new Sender(tables, run, numThreads));
+  std::unique_ptr<Sender> sender(new Sender(tables, kernels, run, numThreads));
   status =
       Shard::create(tables, kernels, rank, params, numParams, sender->shard);
   if (status.failed())

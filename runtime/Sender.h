@@ -59,6 +59,10 @@ public:
   Status fingerprints(uint32_t destinationRank, uint64_t key, uint64_t *out,
                       uint64_t capacity, uint64_t &outCount);
 
+  /// See sender_replica_sums of the ABI.
+  Status replicaSums(uint64_t key, delta_replica_sum_t *out, uint64_t capacity,
+                     uint64_t &outCount);
+
   /// Rounds of what is packed; 0: nothing is.
   uint32_t getNumRounds() const { return pending ? packer->getNumRounds() : 0; }
   /// Bytes of the buffers of a sync, without the snapshot.
@@ -70,8 +74,9 @@ public:
   Pool &getPool() { return pool; }
 
 private:
-  Sender(const delta_tables_t &tables, uint64_t run, uint32_t numThreads)
-      : tables(tables), run(run), pool(numThreads) {}
+  Sender(const delta_tables_t &tables, const delta_kernels_t &kernels,
+         uint64_t run, uint32_t numThreads)
+      : tables(tables), kernels(kernels), run(run), pool(numThreads) {}
   void pack(uint64_t newVersion, bool seeding, double diffSeconds,
             delta_sync_stats_t *outStats);
   MessageHeader header() const;
@@ -80,6 +85,7 @@ private:
   uint32_t rank() const { return shard.getExpansion().rank; }
 
   const delta_tables_t &tables;
+  const delta_kernels_t &kernels;
   uint64_t run;
   Pool pool;
   Shard shard;

@@ -72,11 +72,12 @@ Status Shard::create(const delta_tables_t &tables,
 
 Status Shard::rebind(const delta_tables_t &tables, const delta_param_t *params,
                      uint32_t numParams) {
-  std::vector<void *> data;
+  std::vector<void *> found;
   Status status = bindParams(Side(tables, DELTA_SOURCE), expansion.rank,
-                             expansion.params, params, numParams, data);
+                             expansion.params, params, numParams, found);
   if (status.failed())
     return status;
+  data = std::move(found);
   for (size_t i = 0; i < rows.size(); ++i) {
     const Row &row = expansion.rows[i];
     rows[i].source = static_cast<const uint8_t *>(data[row.param]) +

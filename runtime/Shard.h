@@ -61,6 +61,8 @@ public:
 
   const Expansion &getExpansion() const { return expansion; }
   const std::vector<ShardRow> &getRows() const { return rows; }
+  /// Data of the rank's parameters, copies included.
+  const std::vector<void *> &getData() const { return data; }
   int64_t getNumTiles() const { return expansion.numTiles; }
   uint64_t getNumElements() const { return numElements; }
   uint64_t getSnapshotBytes() const { return snapshotBytes; }
@@ -78,6 +80,7 @@ public:
 private:
   Expansion expansion;
   std::vector<ShardRow> rows;
+  std::vector<void *> data;
   Buffer snapshot;
   uint64_t snapshotBytes = 0;
   uint64_t numElements = 0;

@@ -316,6 +316,18 @@ typedef struct delta_transport {
                   delta_bytes_t message);
 } delta_transport_t;
 
+/* The sum of one row of a source rank that has other holders. (box, layer,
+ * expert) is the same for all of them: the box of the class and way, or of the
+ * class that theirs copies, and the layer of that class; DELTA_NONE where it
+ * has none. */
+typedef struct delta_replica_sum {
+  uint32_t box;
+  uint32_t layer;
+  uint32_t expert;
+  uint32_t param; /* of this rank, counted as param_info does */
+  uint64_t sum;
+} delta_replica_sum_t;
+
 typedef struct delta_plan_api {
   uint32_t version; /* DELTA_ABI_VERSION */
   uint32_t size;    /* sizeof(delta_plan_api_t) */
@@ -470,6 +482,19 @@ typedef struct delta_plan_api {
                                          const delta_param_t *params,
                                          uint32_t num_params,
                                          delta_error_t error);
+  /* Replicas. Each tile has one owner among the ranks that hold it; what the
+   * others hold is sent by nobody, and must be the same. For each row that
+   * another source rank, or another parameter of this one, holds too: the sum
+   * of bits x a(row) x b(column) mod 2^64 over all of its tiles, owned or not,
+   * as for fingerprints but without value ops. Rows are in ascending order of
+   * (box, layer, expert, param). Ranks that hold the same values give the same
+   * sum for the same `key`; unequal ones are an error of the trainer, and no
+   * copy is right (runtime/Replicas.h compares and names them). Reads the
+   * parameters as they are now. Call with out == null for the count. */
+  delta_status_t (*sender_replica_sums)(delta_sender_t *sender, uint64_t key,
+                                        delta_replica_sum_t *out,
+                                        uint64_t capacity, uint64_t *out_count,
+                                        delta_error_t error);
 } delta_plan_api_t;
 
 /* The newest table with version <= max_version, or null. */

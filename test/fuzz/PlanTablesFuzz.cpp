@@ -19,6 +19,7 @@
 #include "runtime/Index.h"
 #include "runtime/Inproc.h"
 #include "runtime/Receiver.h"
+#include "runtime/Replicas.h"
 #include "runtime/Sender.h"
 
 #include <cstdlib>
@@ -136,6 +137,16 @@ static void sync(const delta_tables_t &tables, Index &index) {
       (void)receivers[r]->fingerprints(uint32_t(s), 3, sums.data(), count,
                                        count);
     }
+  std::vector<std::vector<delta_replica_sum_t>> replicas;
+  for (auto &sender : senders) {
+    uint64_t count = 0;
+    (void)sender->replicaSums(3, nullptr, 0, count);
+    replicas.emplace_back(count);
+    (void)sender->replicaSums(3, replicas.back().data(), count, count);
+  }
+  uint64_t compared = 0;
+  if (auto difference = findReplicaDifference(replicas, compared))
+    (void)describe(tables, *difference);
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -174,6 +174,21 @@ void BoundModel::unbind() {
   receivers.clear();
 }
 
+std::vector<std::vector<delta_replica_sum_t>>
+BoundModel::replicaSums(uint64_t key) const {
+  Call call;
+  std::vector<std::vector<delta_replica_sum_t>> sums;
+  for (delta_sender_t *sender : senders) {
+    uint64_t count = 0;
+    call.require(
+        api.sender_replica_sums(sender, key, nullptr, 0, &count, call.error()));
+    auto &own = sums.emplace_back(count);
+    call.require(api.sender_replica_sums(sender, key, own.data(), count, &count,
+                                         call.error()));
+  }
+  return sums;
+}
+
 delta_status_t BoundModel::sendTo(void *self, uint32_t source,
                                   uint32_t destination,
                                   const delta_bytes_t *parts, uint32_t numParts,

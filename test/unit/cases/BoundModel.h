@@ -74,6 +74,9 @@ public:
   /// The version that every receiver holds; throws when they differ.
   uint64_t version() const;
 
+  /// Sums of what the trainer ranks hold more than once.
+  std::vector<std::vector<delta_replica_sum_t>> replicaSums(uint64_t key) const;
+
   /// Drops all senders and receivers, moves all parameters to other memory with
   /// `change` applied in between, and binds anew.
   template <class Change> void rebind(uint8_t garbage, const Change &change) {

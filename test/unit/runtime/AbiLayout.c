@@ -45,7 +45,9 @@ SAME(offsetof(delta_plan_api_t, tables) == 32);
 SAME(offsetof(delta_plan_api_t, index_create) == 40);
 SAME(offsetof(delta_plan_api_t, inproc_transport) == 256);
 SAME(offsetof(delta_plan_api_t, sender_set_capacity) == 264);
-SAME(sizeof(delta_plan_api_t) == 312);
+SAME(sizeof(delta_replica_sum_t) == 24);
+SAME(offsetof(delta_plan_api_t, sender_replica_sums) == 312);
+SAME(sizeof(delta_plan_api_t) == 320);
 
 size_t delta_test_sizes(size_t *out) {
   size_t count = 0;
