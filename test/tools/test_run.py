@@ -228,6 +228,52 @@ def test_flipped_element_is_named(
     assert "not noticed" not in errors
 
 
+# The plan alone compares before the seed, --verify full at every step too.
+@pytest.mark.parametrize("verify", ["full", "replay", "fingerprint"])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("family,geometry", [
+    ("qwen3", "uneven_stages_cp2_dp2_to_two_replicas"),
+    ("qwen3_moe", "etp2_pp2_to_one_rank"), ("nemotron_h", "tp2_ep2_to_hf"),
+    ("gpt_oss", "ep4_to_tp2_ep2")])
+def test_replica_that_differs_is_named(
+    plans, tmp_path, family, geometry, seed, verify
+) -> None:
+    code, report, errors = run(
+        tmp_path, *plans(family, geometry), "--steps", 1, "--verify", verify,
+        "--inject", "replica", "--seed", seed)
+    assert code == 1
+    assert "not noticed" not in errors
+    found = re.fullmatch(
+        r'delta-run: replicas of tensor "[\w.]+" differ: "[\w.]+" of rank '
+        r'[\d, ]+ against "[\w.]+" of rank [\d, ]+; first element '
+        r'\[[\d, ]+\]: "[\w.]+"\[[\d, ]+\] of rank \d+ is (0x[\da-f]+), '
+        r'"[\w.]+"\[[\d, ]+\] of rank \d+ is (0x[\da-f]+)', errors.strip())
+    assert found, errors
+    assert int(found[1], 16) ^ int(found[2], 16) == 1
+    # Nothing sends it, so no receiver could have told.
+    assert report.get("mismatches", 0) == 0
+
+
+def test_tied_copy_that_differs_is_named(tmp_path) -> None:
+    """One rank a stage: the copy is all that two ranks hold."""
+    model = write_json(
+        tmp_path / "model.json",
+        {"config": {**CONFIGS["qwen3"], "tie_word_embeddings": True},
+         "trainer": {"pp": 4}, "rollout": HF})
+    code, _, errors = run(tmp_path, model, "--inject", "replica")
+    assert code == 1
+    assert 'replicas of tensor "model.embed_tokens.weight" differ' in errors
+    assert '"output_layer.weight" of rank 3' in errors
+
+
+def test_no_replica_to_differ(plans, tmp_path) -> None:
+    code, _, errors = run(
+        tmp_path, *plans("qwen3", "tp1_to_virtual_stages"), "--inject",
+        "replica")
+    assert code == 1
+    assert "no two ranks hold an element" in errors
+
+
 @pytest.mark.parametrize("fault,message", [
     ("drop", "commit"), ("order", "stage"), ("stale", "stage")])
 @pytest.mark.parametrize("family,geometry", [

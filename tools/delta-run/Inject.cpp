@@ -27,7 +27,7 @@ bool Runner::reportRefusal(const Refusal &refusal, int64_t step) {
 /// Faults of the last delta before it is delivered. `ended`: there is nothing
 /// left to do.
 bool Runner::injectBefore(int64_t number, bool &ended) {
-  if (options.inject == "element")
+  if (options.inject == "element" || options.inject == "replica")
     return true;
   session->post().hold();
   if (!session->send(error))

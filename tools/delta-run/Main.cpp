@@ -28,8 +28,9 @@ static void checkTogether(const delta::run::Options &options) {
     throw CLI::ValidationError(
         "--verify full", "needs --reference: a plan alone cannot be its own "
                          "witness");
-  const bool ofMessages =
-      !options.inject.empty() && options.inject != "element";
+  const bool ofMessages = options.inject == "drop" ||
+                          options.inject == "order" ||
+                          options.inject == "stale";
   if (ofMessages && options.steps < 1)
     throw CLI::ValidationError("--inject " + options.inject,
                                "needs one step or more");
@@ -71,7 +72,7 @@ static int runTool(int argc, char **argv) {
   app.add_option("--dump", options.dump,
                  "write all ranks here, before and after");
   app.add_option("--inject", options.inject, "plant a fault")
-      ->check(CLI::IsMember({"element", "drop", "order", "stale"}));
+      ->check(CLI::IsMember({"element", "replica", "drop", "order", "stale"}));
   app.add_option("--threads", options.threads,
                  "threads of each rank (0: cores over ranks)")
       ->capture_default_str();

@@ -25,7 +25,7 @@ struct Options {
   std::string weights;
   std::string verify = "full"; ///< fingerprint, replay, full
   std::string dump, json;
-  std::string inject; ///< empty, element, drop, order, stale
+  std::string inject; ///< empty, element, replica, drop, order, stale
   int64_t steps = 5;
   double changedPercent = 1;
   uint64_t seed = 1;

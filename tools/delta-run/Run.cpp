@@ -8,6 +8,7 @@
 #include "tools/delta-run/Runner.h"
 
 #include "tools/delta-run/PlanCheck.h"
+#include "tools/delta-run/ReplicaCheck.h"
 
 #include <atomic>
 #include <cstring>
@@ -64,6 +65,8 @@ bool Runner::step(int64_t number) {
   Stopwatch watch;
   trainer->write(number);
   summary.seconds.update += watch.lap();
+  if (fullCheck && !compareReplicas(number))
+    return false;
   progress.show("step " + of + ": sync", 1);
   if (!session->diff(uint64_t(number) + 1, error))
     return fail(error);
@@ -117,6 +120,25 @@ bool Runner::verifyWithPlan(int64_t step) {
                                   : fail("verification: " + findings.first);
 }
 
+/// Compares what several trainer ranks hold. A fault is planted before the last
+/// comparison.
+bool Runner::compareReplicas(int64_t step) {
+  Stopwatch watch;
+  const Replicas replicas = {plan->api(), *map, *session, world};
+  std::string place;
+  if (options.inject == "replica" && step == (fullCheck ? options.steps : 0)) {
+    place = replicas.flipOne(options.seed);
+    if (place.empty())
+      return fail("inject replica: no two ranks hold an element");
+  }
+  const bool good =
+      replicas.compare(options.seed, summary.replicatedRows, error);
+  summary.seconds.verify += watch.lap();
+  if (!good)
+    return fail(error);
+  return place.empty() ? true : fail("inject replica: not noticed at " + place);
+}
+
 /// Compares all receivers with the weights after `step` steps.
 bool Runner::verify(int64_t step) {
   progress.show("verify", 0);
@@ -143,8 +165,8 @@ bool Runner::verify(int64_t step) {
 //===--- the whole --------------------------------------------------------===//
 
 int Runner::run() {
-  if (!refuseWhatIsNotBuilt() || !open() || !makeRanks() || !seed() ||
-      !dump("before") || !verify(0))
+  if (!refuseWhatIsNotBuilt() || !open() || !makeRanks() ||
+      !compareReplicas(0) || !seed() || !dump("before") || !verify(0))
     return 1;
   bool good = true;
   for (int64_t number = 1; good && number <= options.steps; ++number)

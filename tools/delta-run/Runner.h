@@ -48,6 +48,7 @@ private:
   int64_t countDelivered();
   bool verify(int64_t step);
   bool verifyWithPlan(int64_t step);
+  bool compareReplicas(int64_t step);
 
   // Inject.cpp
   bool injectBefore(int64_t number, bool &ended);

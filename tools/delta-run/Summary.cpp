@@ -70,6 +70,7 @@ void printTable(const Summary &summary) {
        : summary.verify == "replay"    ? "receivers replayed"
                                        : "elements verified"),
       grouped(uint64_t(summary.verified)));
+  row("replicated rows compared", grouped(summary.replicatedRows));
   row("mismatches", grouped(uint64_t(summary.mismatches)));
   row("peak memory", fixed(peakGigabytes(), 2, " GB"));
   for (const auto &[name, member] : stages)

@@ -29,6 +29,7 @@ struct Summary {
   std::string verify;
   int64_t mismatches = 0;
   uint64_t launchesPerSync = 0;
+  uint64_t replicatedRows = 0; ///< compared between trainer ranks, each time
   Seconds seconds;
 };
 
