@@ -176,7 +176,8 @@ def test_json_and_table(plans, tmp_path) -> None:
     report = json.loads(report_path.read_text())
     assert list(report) == [
         "steps", "elements", "changed", "wire_bytes", "seed_bytes",
-        "mismatches", "launches_per_sync", "seconds"]
+        "mismatches", "launches_per_sync", "rounds", "seconds"]
+    assert report["rounds"] == 1
     assert list(report["seconds"]) == [
         "compile", "seed", "update", "diff", "pack", "exchange", "stage",
         "commit", "advance", "verify"]
@@ -203,6 +204,90 @@ def test_verification_with_the_plan_alone(plans, tmp_path, verify) -> None:
     code, report, errors = run(tmp_path, *plan, "--verify", verify)
     assert code == 0, errors
     assert report["changed"] > 0
+
+
+# ===--- rounds ---------------------------------------------------------------===
+
+# Tiles have 65,536 elements at most: 1 % of these 9 million is more.
+LARGER = {
+    **CONFIGS["qwen3"], "head_dim": 64, "hidden_size": 256,
+    "num_attention_heads": 4, "num_key_value_heads": 2,
+    "intermediate_size": 1024, "vocab_size": 8192,
+}
+
+
+@pytest.mark.parametrize("rollout", [HF, to(tp=2, pp=2)])
+def test_everything_changed_in_the_memory_of_one_percent(
+    tmp_path, rollout
+) -> None:
+    model = write_json(
+        tmp_path / "model.json",
+        {"config": LARGER, "trainer": {"tp": 2}, "rollout": rollout})
+    whole, unlimited, errors = run(
+        tmp_path, model, "--steps", 2, "--changed", 100)
+    assert whole == 0, errors
+    capacity = unlimited["elements"] // 100
+    code, report, errors = run(
+        tmp_path, model, "--steps", 2, "--changed", 100, "--capacity",
+        capacity)
+    assert code == 0, errors
+    assert report["mismatches"] == 0
+    assert report["changed"] == unlimited["changed"]
+    # Half of the elements in each of two ranks.
+    assert report["rounds"] >= 50
+    assert unlimited["rounds"] == 1
+
+
+def least_capacity(tmp_path: Path, plan: list) -> int:
+    """The largest tile of all ranks: each rank asks for its own."""
+    least = 10
+    while True:
+        code, _, errors = run(
+            tmp_path, *plan, "--steps", 0, "--capacity", least)
+        if code == 0:
+            assert least > 10
+            return least
+        found = re.fullmatch(
+            rf"delta-run: rank \d+: capacity: {least} elements, required are "
+            r"(\d+): the largest tile", errors.strip())
+        assert found, errors
+        least = int(found[1])
+
+
+@pytest.mark.parametrize("changed", [0.03, 5, 100])
+@pytest.mark.parametrize("family,geometry", [
+    ("qwen3", "tp2_pp2_vpp2_to_tp4"), ("nemotron_h", "tp2_ep2_to_hf"),
+    ("qwen3_moe", "etp2_pp2_to_one_rank")])
+def test_capacity_of_one_tile(
+    plans, tmp_path, family, geometry, changed
+) -> None:
+    plan = plans(family, geometry)
+    code, report, errors = run(
+        tmp_path, *plan, "--changed", changed, "--capacity",
+        least_capacity(tmp_path, plan))
+    assert code == 0, errors
+    assert report["mismatches"] == 0
+    assert report["rounds"] > 1 or changed < 100
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("fault,message", [
+    ("drop", "commit"), ("order", "stage"), ("stale", "stage"),
+    ("element", "verification")])
+def test_faults_of_several_rounds(
+    plans, tmp_path, fault, message, seed
+) -> None:
+    plan = plans("qwen3", "tp2_pp2_vpp2_to_tp4")
+    code, report, errors = run(
+        tmp_path, *plan, "--steps", 2, "--changed", 100, "--capacity",
+        least_capacity(tmp_path, plan), "--inject", fault, "--seed", seed)
+    assert code == 1
+    assert report["rounds"] > 1
+    assert "not noticed" not in errors
+    assert message in errors
+    if fault != "element":
+        assert f"inject {fault}: refused: rank " in errors
+        assert report["mismatches"] == 0
 
 
 # ===--- faults -------------------------------------------------------------===

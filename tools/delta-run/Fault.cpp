@@ -56,12 +56,20 @@ Refusal commitWithoutOne(const delta_plan_api_t &api, Session &session,
   const auto lost =
       std::next(messages.begin(), std::ptrdiff_t(seed % messages.size()));
   const auto [source, receiver] = lost->first;
-  for (const auto &[pair, message] : messages)
-    if (pair != lost->first &&
-        stageRefuses(api, session, pair.second, message, result.message)) {
-      result.message = "a good message was refused: " + result.message;
-      session.abandon();
-      return result;
+  const size_t lostRound = seed % lost->second.size();
+  for (const auto &[pair, rounds] : messages)
+    for (size_t round = 0; round < rounds.size(); ++round) {
+      const bool isLosers = pair == lost->first;
+      if (isLosers && round == lostRound)
+        continue;
+      const bool isGood = !isLosers || round < lostRound;
+      if (stageRefuses(api, session, pair.second, rounds[round],
+                       result.message) &&
+          isGood) {
+        result.message = "a good message was refused: " + result.message;
+        session.abandon();
+        return result;
+      }
     }
   result.refused = commitRefuses(api, session, receiver, result.message);
   if (!result.refused)
@@ -76,13 +84,14 @@ Refusal deliverWrongly(const delta_plan_api_t &api, Session &session,
                        const Post::Messages &messages) {
   Refusal result;
   bool allRefused = !messages.empty();
-  for (const auto &[pair, message] : messages) {
-    std::string text;
-    if (!stageRefuses(api, session, pair.second, message, text))
-      allRefused = false;
-    else if (result.message.empty())
-      result.message = text;
-  }
+  for (const auto &[pair, rounds] : messages)
+    for (const Post::Message &message : rounds) {
+      std::string text;
+      if (!stageRefuses(api, session, pair.second, message, text))
+        allRefused = false;
+      else if (result.message.empty())
+        result.message = text;
+    }
   for (uint32_t r = 0; !allRefused && r < session.numReceivers(); ++r)
     allRefused = commitRefuses(api, session, r, result.message);
   result.refused = allRefused;

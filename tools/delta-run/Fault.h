@@ -25,8 +25,9 @@ struct Refusal {
   std::string message; ///< of the plan
 };
 
-/// Delivers the messages of a packed sync but one, and tries to commit. Drops
-/// the sync afterwards.
+/// Delivers the messages of a packed sync but one, and tries to commit. Rounds
+/// after the one that was lost may be refused, others must be taken. Drops the
+/// sync afterwards.
 Refusal commitWithoutOne(const delta_plan_api_t &api, Session &session,
                          const Post::Messages &messages, uint64_t seed);
 

@@ -42,7 +42,7 @@ bool Runner::injectBefore(int64_t number, bool &ended) {
   if (options.inject == "order")
     return injectOrder(number);
   // stale: the delta is delivered as it should be, then once more.
-  if (!finishStep(number))
+  if (!finishStep(number, &messages))
     return false;
   return reportRefusal(deliverWrongly(plan->api(), *session, messages), number);
 }

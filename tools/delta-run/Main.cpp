@@ -76,6 +76,10 @@ static int runTool(int argc, char **argv) {
   app.add_option("--threads", options.threads,
                  "threads of each rank (0: cores over ranks)")
       ->capture_default_str();
+  app.add_option("--capacity", options.capacity,
+                 "changed elements that a trainer rank packs at once (0: all); "
+                 "more go in rounds")
+      ->capture_default_str();
   app.add_option("--json", options.json, "write the counts to this file");
   try {
     app.parse(argc, argv);

@@ -29,7 +29,8 @@ struct Options {
   int64_t steps = 5;
   double changedPercent = 1;
   uint64_t seed = 1;
-  uint32_t threads = 0; ///< of each rank; 0: cores over ranks
+  uint64_t capacity = 0; ///< changed elements of a sender; 0: no limit
+  uint32_t threads = 0;  ///< of each rank; 0: cores over ranks
 };
 
 /// Runs all of it; the exit code.

@@ -43,7 +43,7 @@ delta_status_t Post::send(void *context, uint32_t source, uint32_t destination,
     for (uint32_t i = 0; i < numParts; ++i)
       post.numBytes += parts[i].size;
     if (post.holding) {
-      std::vector<unsigned char> &message = post.held[{source, destination}];
+      Message &message = post.held[{source, destination}].emplace_back();
       for (uint32_t i = 0; i < numParts; ++i) {
         const auto *data = static_cast<const unsigned char *>(parts[i].data);
         message.insert(message.end(), data, data + parts[i].size);

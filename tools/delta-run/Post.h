@@ -29,7 +29,9 @@ class Post {
 public:
   /// Source and destination rank.
   using Pair = std::pair<uint32_t, uint32_t>;
-  using Messages = std::map<Pair, std::vector<unsigned char>>;
+  using Message = std::vector<unsigned char>;
+  /// One message for each round of a sync, in order.
+  using Messages = std::map<Pair, std::vector<Message>>;
 
   void setInner(delta_transport_t transport) { inner = transport; }
   /// Calls it makes come back here, so it must stay where it is.

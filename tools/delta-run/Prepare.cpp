@@ -139,7 +139,9 @@ bool Runner::makeRanks() {
   Stopwatch watch;
   trainer->write(0);
   summary.seconds.update += watch.lap();
-  return session->create(kRunId, options.threads, error) ? true : fail(error);
+  return session->create(kRunId, options.threads, options.capacity, error)
+             ? true
+             : fail(error);
 }
 
 } // namespace delta::run

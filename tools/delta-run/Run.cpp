@@ -77,11 +77,10 @@ bool Runner::step(int64_t number) {
   return finishStep(number);
 }
 
-/// From a packed delta to an advanced snapshot.
-bool Runner::finishStep(int64_t number) {
+bool Runner::finishStep(int64_t number, const Post::Messages *held) {
   rememberReceivers();
-  if (!session->send(error) || !session->receive(error) ||
-      !session->commit(error) ||
+  if (!(held ? session->forward(*held, error) : session->send(error)) ||
+      !session->receive(error) || !session->commit(error) ||
       !session->acknowledge(uint64_t(number) + 1, error))
     return fail(error);
   summary.wireBytes += session->post().takeBytes();
@@ -179,6 +178,7 @@ int Runner::run() {
     good = verify(options.steps);
   progress.clear();
   summary.launchesPerSync = session->maxLaunches();
+  summary.rounds = session->maxRounds();
   if (good || summary.mismatches)
     printTable(summary);
   if (!options.json.empty() && !writeSummary(options.json, summary, error))

@@ -43,7 +43,9 @@ private:
   // Run.cpp
   bool seed();
   bool step(int64_t number);
-  bool finishStep(int64_t number);
+  /// From a packed delta to an advanced snapshot; `held`: it was sent already,
+  /// and this is what was kept.
+  bool finishStep(int64_t number, const Post::Messages *held = nullptr);
   void rememberReceivers();
   int64_t countDelivered();
   bool verify(int64_t step);

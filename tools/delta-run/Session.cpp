@@ -51,7 +51,8 @@ Session::~Session() {
     api.inproc_destroy(inproc);
 }
 
-bool Session::create(uint64_t runId, uint32_t threads, std::string &error) {
+bool Session::create(uint64_t runId, uint32_t threads, uint64_t capacity,
+                     std::string &error) {
   const size_t most = std::max(world.sources.size(), world.receivers.size());
   if (threads == 0)
     threads = std::max(1u, numCores() / unsigned(std::max<size_t>(most, 1)));
@@ -77,7 +78,11 @@ bool Session::create(uint64_t runId, uint32_t threads, std::string &error) {
                                uint32_t(params.size()), runId, threads,
                                &receivers[rank], text);
   };
+  const auto limit = [&](size_t rank, delta_error_t text) {
+    return api.sender_set_capacity(senders[rank], capacity, text);
+  };
   return eachRank(senders.size(), createSender, error) &&
+         eachRank(senders.size(), limit, error) &&
          eachRank(receivers.size(), createReceiver, error);
 }
 
@@ -117,6 +122,8 @@ bool Session::diff(uint64_t version, std::string &error) {
     packSeconds = std::max(packSeconds, one.pack_seconds);
     launches = std::max(launches, one.launches);
   }
+  for (delta_sender_t *sender : senders)
+    rounds = std::max(rounds, api.sender_rounds(sender));
   seconds.diff += diffSeconds;
   seconds.pack += packSeconds;
   return true;
@@ -133,6 +140,21 @@ bool Session::send(std::string &error) {
       error);
   seconds.exchange += watch.lap();
   return good;
+}
+
+bool Session::forward(const Post::Messages &messages, std::string &error) {
+  const delta_transport_t transport = mail.transport();
+  for (const auto &[pair, rounds] : messages)
+    for (const Post::Message &message : rounds) {
+      const delta_bytes_t whole = {message.data(), message.size()};
+      const auto sendOne = [&, &pair = pair](size_t, delta_error_t text) {
+        return transport.send(transport.context, pair.first, pair.second,
+                              &whole, 1, text);
+      };
+      if (!eachRank(1, sendOne, error))
+        return false;
+    }
+  return true;
 }
 
 bool Session::receive(std::string &error) {

@@ -53,13 +53,16 @@ public:
 
   /// Every function returns false after setting `error` to the message of the
   /// lowest rank that failed.
-  bool create(uint64_t runId, uint32_t threads, std::string &error);
+  bool create(uint64_t runId, uint32_t threads, uint64_t capacity,
+              std::string &error);
 
   /// A full sync to `version`, from beginning to end.
   bool seed(uint64_t version, std::string &error);
   /// A delta to `version`: compare and pack.
   bool diff(uint64_t version, std::string &error);
   bool send(std::string &error);
+  /// Instead of `send`: what it gave while the post was holding.
+  bool forward(const Post::Messages &messages, std::string &error);
   bool receive(std::string &error);
   bool commit(std::string &error);
   bool acknowledge(uint64_t version, std::string &error);
@@ -77,6 +80,8 @@ public:
 
   /// Kernels of one sync of the rank that started most of them.
   uint64_t maxLaunches() const { return launches; }
+  /// Rounds of one delta of the rank that needed most of them.
+  uint32_t maxRounds() const { return rounds; }
 
   /// Calls call(i, error of the ABI) for every rank at once.
   using Call = std::function<delta_status_t(size_t, delta_error_t)>;
@@ -91,6 +96,7 @@ private:
   std::vector<delta_sender_t *> senders;
   std::vector<delta_receiver_t *> receivers;
   uint64_t launches = 0;
+  uint32_t rounds = 0;
 };
 
 } // namespace delta::run

@@ -66,6 +66,7 @@ void printTable(const Summary &summary) {
           : "-");
   row("bytes of the seed", grouped(summary.seedBytes));
   row("launches a sync, at most", grouped(summary.launchesPerSync));
+  row("rounds a sync, at most", grouped(summary.rounds));
   row((summary.verify == "fingerprint" ? "fingerprints compared"
        : summary.verify == "replay"    ? "receivers replayed"
                                        : "elements verified"),
@@ -88,6 +89,7 @@ bool writeSummary(const std::string &path, const Summary &summary,
   json["seed_bytes"] = summary.seedBytes;
   json["mismatches"] = summary.mismatches;
   json["launches_per_sync"] = summary.launchesPerSync;
+  json["rounds"] = summary.rounds;
   for (const auto &[name, member] : stages)
     json["seconds"][name] = summary.seconds.*member;
   std::ofstream file(path, std::ios::binary);

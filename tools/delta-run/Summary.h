@@ -29,6 +29,7 @@ struct Summary {
   std::string verify;
   int64_t mismatches = 0;
   uint64_t launchesPerSync = 0;
+  uint32_t rounds = 0;         ///< of a delta, at most
   uint64_t replicatedRows = 0; ///< compared between trainer ranks, each time
   Seconds seconds;
 };
