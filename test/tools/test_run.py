@@ -206,7 +206,7 @@ def test_verification_with_the_plan_alone(plans, tmp_path, verify) -> None:
     assert report["changed"] > 0
 
 
-# ===--- rounds ---------------------------------------------------------------===
+# ===--- rounds -------------------------------------------------------------===
 
 # Tiles have 65,536 elements at most: 1 % of these 9 million is more.
 LARGER = {
