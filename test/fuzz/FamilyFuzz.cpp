@@ -7,9 +7,10 @@
 ///
 /// \file
 /// Parses a family text, binds it to a small config and runs all passes. What
-/// fails must have said so. MLIR is not instrumented, so mutations know the
-/// text: words, numbers and lines are dropped, doubled, swapped and replaced.
-/// With DELTA_FUZZ_SHOW set, the first error of each input is printed.
+/// fails must have said so. MLIR, and so its parser, is not instrumented:
+/// mutations know the text. Words, numbers and lines are dropped, doubled,
+/// swapped and replaced. With DELTA_FUZZ_SHOW set, the first error of each
+/// input is printed.
 ///
 //===----------------------------------------------------------------------===//
 
