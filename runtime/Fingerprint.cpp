@@ -127,13 +127,14 @@ Status Sender::replicaSums(uint64_t key, delta_replica_sum_t *out,
   for (const ReplicaRow &row : rows) {
     const delta_box_t &box = tables.boxes[row.box];
     const delta_class_t &type = expander.getSource().getClass(box.source_class);
-    const delta_host_kernels_t *own = kernelsOf(kernels, type.dtype);
+    const delta_host_kernels_t *own =
+        kernelsOf(kernels, type.dtype, expander.sentType(box));
     if (!own)
       return Status::error(DELTA_INTERNAL, "rank %u: no kernels for %s", rank(),
                            dtypeName(type.dtype).c_str());
     terms.push_back({&box, own, /*image=*/nullptr,
                      static_cast<const uint8_t *>(shard.getData()[row.param]) +
-                         row.expertOffset * own->element_size,
+                         row.expertOffset * own->source_size,
                      DELTA_VALUE_ID, /*tileBegin=*/0, box.num_tiles,
                      positionOf(tables, hf, box, row.layer, row.expert, key)});
   }

@@ -103,15 +103,20 @@ private:
     if (side.num_layers != tables.source.num_layers ||
         side.num_experts != tables.source.num_experts)
       wrong(name + " has other layers or experts than the source");
-    // Layers: chunk outermost, local numbers from 0; experts: in order.
+    // Layers: chunk outermost, local numbers from 0, then stacks on the first
+    // or the last chunk, of which no class has layers of two; experts: in
+    // order.
     for (uint32_t i = 0; i < side.num_layers; ++i) {
       const delta_placement_t &row = side.layers[i];
       const delta_placement_t &last = side.layers[i ? i - 1 : 0];
       std::pair<uint32_t, uint32_t> here(row.chunk, row.stage);
       std::pair<uint32_t, uint32_t> before(last.chunk, last.stage);
       uint32_t local = neutral ? i : i && here == before ? last.local + 1 : 0;
+      bool atEnd = row.stage + row.chunk == 0 ||
+                   (row.stage + 1 == side.pp && row.chunk + 1 == side.vpp);
+      bool stack = !neutral && row.local == 0 && atEnd && !spansKind(i);
       if (row.stage >= side.pp || row.chunk >= side.vpp || row.number != i ||
-          row.local != local || here < before)
+          !((row.local == local && here >= before) || stack))
         wrong(name + " layer " + std::to_string(i) + " is out of place");
     }
     for (uint32_t e = 0; e < side.num_experts; ++e) {
@@ -122,6 +127,15 @@ private:
     }
     for (uint32_t i = 0; i < side.num_classes; ++i)
       checkClass(name + " class " + std::to_string(i), side, i, neutral);
+  }
+
+  /// Whether a layer kind has layers before `layer` and from it on.
+  bool spansKind(uint32_t layer) const {
+    const delta_layer_kind_t *kinds = tables.layer_kinds;
+    return std::any_of(kinds, kinds + tables.num_layer_kinds, [&](auto &kind) {
+      const uint32_t *ids = tables.layer_ids + kind.first;
+      return kind.count && ids[0] < layer && ids[kind.count - 1] >= layer;
+    });
   }
 
   void checkClass(const std::string &what, const delta_side_t &side,
@@ -232,10 +246,11 @@ private:
       wrong(what + " has tiles that do not fill it");
   }
 
-  /// A class that can take the elements: same layers, experts and type.
-  static void checkImage(const std::string &what, const delta_image_t &image,
-                         const delta_class_t &from, const delta_side_t &side,
-                         uint32_t loops) {
+  /// A class that can take the elements: same layers, experts and type, or in
+  /// the neutral layout a float of another size.
+  void checkImage(const std::string &what, const delta_image_t &image,
+                  const delta_class_t &from, const delta_side_t &side,
+                  uint32_t loops) {
     if (image.class_index >= side.num_classes ||
         image.value_op > DELTA_VALUE_ADD_ONE)
       wrong(what + " has no class");
@@ -245,8 +260,10 @@ private:
     for (uint32_t i = loops; i < DELTA_MAX_LOOPS; ++i)
       if (image.stride[i])
         wrong(what + " has a loose stride");
+    bool cast =
+        &side == &tables.hf && std::max(to.dtype, from.dtype) == DELTA_FP32;
     if ((to.copy_of == DELTA_NONE && to.layer_kind != from.layer_kind) ||
-        to.num_experts != from.num_experts || to.dtype != from.dtype)
+        to.num_experts != from.num_experts || (to.dtype != from.dtype && !cast))
       wrong(what + " is of other layers, experts or type");
   }
 

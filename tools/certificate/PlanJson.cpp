@@ -85,6 +85,8 @@ json delta::certificate::planJson(const delta_tables_t &t) {
               {"source", sideJson(t.source)},
               {"hf", sideJson(t.hf)},
               {"boxes", json::array()}};
+  if (t.copied.num_classes)
+    out["copied"] = sideJson(t.copied);
   uint32_t ids = 0;
   for (uint32_t k = 0; k < t.num_layer_kinds; ++k) {
     const delta_layer_kind_t &kind = t.layer_kinds[k];

@@ -179,6 +179,7 @@ private:
   LogicalResult lowerCopied(SideOp side) {
     plan.copied.row = plan.hf.row;
     plan.copied.layers = plan.hf.layers;
+    plan.copied.experts = plan.hf.experts;
     for (auto op : side.getBody().front().getOps<PassthroughOp>()) {
       FailureOr<std::vector<int64_t>> shape = literals(op, op.getShape());
       if (failed(shape))

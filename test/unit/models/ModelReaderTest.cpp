@@ -234,6 +234,16 @@ TEST_F(ModelReader, CountsRanksWithoutOverflow) {
               testing::HasSubstr("required at most 1048576 ranks"));
 }
 
+TEST_F(ModelReader, HeadIsTheLmHeadAValueOrScores) {
+  const std::string required = ", required \"lm\", \"value\" or {\"score\": n} "
+                               "with n from 1 to 1048576";
+  for (const char *head : {"\"score\"", "3", "{}", "{\"score\": 0}",
+                           "{\"score\": 1.5}", "{\"score\": 2, \"x\": 1}"})
+    EXPECT_EQ(trainer("\"head\": " + std::string(head)),
+              "model.json:1:38: error: trainer.head is " +
+                  nlohmann::json::parse(head).dump() + required);
+}
+
 TEST_F(ModelReader, RefusesLayoutsOfOtherShapes) {
   const std::string required =
       ", required null, a list of layer counts a stage, a list of lists of "
@@ -253,8 +263,6 @@ TEST_F(ModelReader, KeysOfLaterWorkTakeTheirDefaultOnly) {
   for (auto [entry, message] : std::vector<std::pair<std::string, std::string>>{
            {R"("trainer": {"glu_interleave": 2})",
             "trainer.glu_interleave is 2: not built yet, only null"},
-           {R"("trainer": {"head": "value"})",
-            "trainer.head is \"value\": not built yet, only \"lm\""},
            {R"("trainer": {"naming": "x"})",
             "trainer.naming is \"x\": not built yet, only null"},
            {R"("trainer": {"table_rule": "x"})",

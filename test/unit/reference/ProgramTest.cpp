@@ -91,7 +91,7 @@ TEST(SideChecker, refusesGeometryThatDoesNotFit) {
             "geometry: tp*cp*dp is 2, etp*ep*edp is 4; a stage has as many "
             "ranks for experts as for the rest");
   EXPECT_EQ(refusal([](Side &side) { side.geometry.stageLayers[1] = {3}; }),
-            "geometry: stageLayers sums to 5, numLayers is 4");
+            "geometry: stageLayers and stackLayers sum to 5, numLayers is 4");
   EXPECT_EQ(refusal([](Side &side) { side.numExperts = 3; }),
             "geometry: numExperts is 3, not divisible by ep of size 2");
 }
