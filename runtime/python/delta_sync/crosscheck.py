@@ -1,0 +1,405 @@
+# ===- crosscheck.py - A plan against the live converter -------------------=== #
+#
+# Part of the delta project, under the Apache License v2.0 with LLVM
+# Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------=== #
+"""Compiles a model.json and compares the plan with the published converter.
+
+    python -m delta_sync.crosscheck model.json [--json FILE]
+    python -m delta_sync.crosscheck --cases cases.json [PATTERN...]
+
+Exit codes: 0 agrees, 1 differs or refused, 2 usage or missing packages. The
+packages are those of `tools/dev crosscheck`.
+"""
+
+import argparse
+import contextlib
+import fnmatch
+import importlib.util
+import io
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .plan import DeltaError, Plan
+
+PACKAGES = ("numpy", "torch", "transformers", "megatron")
+
+# The defaults of models/SCHEMA.md that the packages have to be told.
+TRAINER = {
+    "tp": 1, "cp": 1, "ep": 1, "etp": 1, "pp": 1, "vpp": 1, "dp": None,
+    "pp_layout": None, "account_for_embedding": False,
+    "account_for_loss": False, "dtype": "bf16", "vocab_multiple": 128,
+    "mtp_layers": None, "experts": "grouped",
+}  # fmt: skip
+
+# How many elements of each shard are not NaN in the second pass.
+SURVIVORS = 3
+
+
+class UsageError(Exception):
+    """The command line or the machine, not the plan."""
+
+
+class Refused(Exception):
+    """The compiler or the converter does not take the model."""
+
+
+class NoFamily(Refused):
+    """No family maps the model_type."""
+
+
+@dataclass
+class Case:
+    """A model and what its converter has to be told besides."""
+
+    name: str
+    model: Path
+    family: str | None = None
+    # What the converter knows of the checkpoint's tensors: "config", nothing
+    # but what the config says; "plan", those that the plan makes. With a
+    # "checkpoint" in the model, its own list.
+    keys: str = "config"
+    architecture: str | None = None
+    provider: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Outcome:
+    """What came of a case."""
+
+    case: Case
+    status: str  # agrees, differs, refused, skipped
+    text: str = ""
+    report: Any = None
+    spot_checks: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def json(self) -> dict[str, Any]:
+        found = {} if self.report is None else self.report.json()
+        return {
+            "name": self.case.name,
+            "status": self.status,
+            "text": self.text,
+            **found,
+            "spot_checks": self.spot_checks,
+            "seconds": {k: round(v, 3) for k, v in self.seconds.items()},
+        }
+
+
+# --- the compiler ------------------------------------------------------------
+
+
+def find_compiler() -> Path:
+    """delta-compile: in DELTA_BIN, in the build or installation around this
+    package, or in PATH."""
+    folders = []
+    if "DELTA_BIN" in os.environ:
+        folders.append(Path(os.environ["DELTA_BIN"]))
+    for parent in Path(__file__).resolve().parents:
+        folders += [parent / "bin", parent / "build" / "bin"]
+    for folder in folders:
+        if (tool := folder / "delta-compile").exists():
+            return tool
+    if found := shutil.which("delta-compile"):
+        return Path(found)
+    raise UsageError(
+        "delta-compile not found: build it (tools/dev build), put it in PATH, "
+        "or name its folder in DELTA_BIN"
+    )
+
+
+def compile_plan(case: Case, plan: Path) -> None:
+    """Compiles the model for the neutral layout."""
+    command = [str(find_compiler()), str(case.model), "-o", str(plan)]
+    if case.family:
+        command += ["--family", case.family]
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode:
+        error = next(
+            (line for line in result.stderr.splitlines() if "error:" in line),
+            result.stderr.strip(),
+        )
+        kind = NoFamily if "known types are" in error else Refused
+        raise kind(f"delta-compile: {error}")
+
+
+# --- the model ---------------------------------------------------------------
+
+
+def read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: {error}") from error
+
+
+def config_of(case: Case) -> dict[str, Any]:
+    config = read_json(case.model)["config"]
+    if isinstance(config, str):
+        config = read_json(case.model.parent / config)
+    return config
+
+
+def checkpoint_keys(folder: Path) -> dict[str, list[int]]:
+    """Names and shapes in the headers of a checkpoint's safetensors files."""
+    if folder.suffix == ".json":
+        names = set(read_json(folder)["weight_map"].values())
+        files = [folder.parent / name for name in sorted(names)]
+    elif folder.is_dir():
+        files = sorted(folder.glob("*.safetensors"))
+    else:
+        files = [folder]
+    keys = {}
+    for file in files:
+        with file.open("rb") as data:
+            length = int.from_bytes(data.read(8), "little")
+            header = json.loads(data.read(length))
+        header.pop("__metadata__", None)
+        keys.update((name, entry["shape"]) for name, entry in header.items())
+    return keys
+
+
+def known_keys(case: Case, elements: Any) -> dict[str, list[int]] | None:
+    """What the converter is told of the checkpoint's tensors."""
+    checkpoint = read_json(case.model).get("checkpoint")
+    if checkpoint is not None:
+        return checkpoint_keys(case.model.parent / checkpoint)
+    if case.keys == "plan":
+        return {name: list(t.shape) for name, t in elements.tensors.items()}
+    return None
+
+
+# --- one case ----------------------------------------------------------------
+
+
+def load_packages() -> None:
+    """Imports the published packages, or says what to do without them."""
+    missing = [p for p in PACKAGES if importlib.util.find_spec(p) is None]
+    if missing:
+        raise UsageError(
+            f"not installed for {sys.executable}: {', '.join(missing)}; run "
+            "'tools/dev crosscheck', which makes an environment that has them"
+        )
+    logging.disable(logging.WARNING)
+    warnings.filterwarnings("ignore")
+    with quiet():
+        from .converter import standins
+
+        standins.install()
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """The packages print as they go."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        yield
+
+
+def check(case: Case) -> Outcome:
+    """Compiles, builds, exports twice, compares."""
+    start = time.monotonic()
+    try:
+        with tempfile.TemporaryDirectory(prefix="delta-crosscheck-") as folder:
+            path = Path(folder) / "plan.so"
+            compile_plan(case, path)
+            compiled = time.monotonic() - start
+            load_packages()
+            with Plan.open(path) as plan:
+                outcome = compare(case, plan)
+        outcome.seconds["compile"] = compiled
+    except NoFamily as reason:
+        return Outcome(case, "skipped", str(reason))
+    except Refused as reason:
+        return Outcome(case, "refused", str(reason))
+    return outcome
+
+
+def compare(case: Case, plan: Plan) -> Outcome:
+    """The plan and the converter, both passes."""
+    from .compare import Comparison
+    from .converter.export import Converter, open_converter
+    from .converter.lockstep import LockstepError
+    from .converter.model import Job
+    from .elements import ElementMap, spot_check
+
+    elements = ElementMap(plan)
+    job = Job(
+        config=config_of(case),
+        trainer={**TRAINER, **read_json(case.model).get("trainer", {})},
+        world=len(elements.parameters),
+        keys=known_keys(case, elements),
+        architecture=case.architecture,
+        provider=case.provider,
+    )
+    asked = spot_check(plan, elements, count=20, seed=1)
+    try:
+        with quiet():
+            converter: Converter = open_converter(job)
+            comparison = Comparison(elements, converter.held())
+            export = converter.export_tags()
+            start = time.monotonic()
+            comparison.tags(export, converter.unmapped)
+            chosen = comparison.choose(SURVIVORS, seed=1)
+            survivors = converter.export_values(
+                lambda held: comparison.fill(held, chosen)
+            )
+            comparison.survivors(survivors, chosen)
+    except (LockstepError, ValueError) as error:
+        raise Refused(f"the converter: {error}") from error
+    report = comparison.report
+    outcome = Outcome(
+        case, "agrees" if report.agrees else "differs", "", report, asked
+    )
+    outcome.seconds.update(converter.seconds)
+    outcome.seconds["compare"] = time.monotonic() - start
+    return outcome
+
+
+# --- what is said ------------------------------------------------------------
+
+
+def summary(outcome: Outcome) -> str:
+    """One line."""
+    seconds = sum(outcome.seconds.values())
+    if outcome.report is None:
+        return f"{outcome.case.name}: {outcome.status}: {outcome.text}"
+    report = outcome.report
+    text = (
+        f"{outcome.case.name}: {outcome.status}: {report.elements} elements "
+        f"of {report.tensors} tensors, {report.survivors} survivors, "
+        f"{report.mismatches} mismatches, {seconds:.1f} s"
+    )
+    if report.bridge_padding:
+        text += f"; {report.bridge_padding} elements of padding exported"
+    return text
+
+
+def details(outcome: Outcome, everything: bool) -> list[str]:
+    """A line for each class that does not agree, or for each class."""
+    if outcome.report is None:
+        return []
+    lines = []
+    for entry in outcome.report.classes:
+        text = f"  {entry.name}: {entry.status}"
+        if entry.first is not None:
+            text += f": {entry.mismatches}, first {entry.first}"
+        elif entry.reason:
+            text += f": {entry.reason}"
+        elif everything:
+            text += f": {entry.elements} elements"
+        if everything or entry.status != "agrees":
+            lines.append(text)
+    lines += [f"  {other}" for other in outcome.report.others]
+    lines += [f"  {copy}" for copy in outcome.report.copies]
+    return lines
+
+
+# --- the command line --------------------------------------------------------
+
+
+def read_cases(
+    path: Path, patterns: Sequence[str], folder: Path
+) -> list[Case]:
+    """The cases of a table whose name or model_type fits a pattern; their
+    model files are written to `folder`."""
+    cases = []
+    for entry in read_json(path):
+        config_path = path.parent / "configs" / f"{entry['config']}.json"
+        model_type = read_json(config_path).get("model_type")
+        name = entry["name"]
+        if patterns and not any(
+            fnmatch.fnmatch(name, p) or model_type == p for p in patterns
+        ):
+            continue
+        model = folder / f"{name}.json"
+        model.write_text(
+            json.dumps(
+                {
+                    "config": str(config_path.resolve()),
+                    "trainer": entry.get("trainer", {}),
+                }
+            )
+        )
+        extra = {
+            key: entry[key]
+            for key in ("keys", "architecture", "provider")
+            if key in entry
+        }
+        cases.append(Case(name, model, **extra))
+    if not cases:
+        raise UsageError(f"{path}: no case fits {' '.join(patterns)}")
+    return cases
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        prog="python -m delta_sync.crosscheck",
+        description="Compare a plan with the published converter, element by "
+        "element.",
+    )
+    made.add_argument("what", nargs="*", metavar="model.json|PATTERN")
+    made.add_argument("--cases", type=Path, help="a table of cases instead")
+    made.add_argument("--family", help="family text, as for delta-compile")
+    made.add_argument(
+        "--keys", choices=("config", "plan"), default="config",
+        help="what the converter knows of the checkpoint: its config only, or "
+        "the tensors that the plan makes",
+    )  # fmt: skip
+    made.add_argument("--json", type=Path, help="write the findings here")
+    made.add_argument(
+        "--verbose", action="store_true", help="show the classes that agree"
+    )
+    return made
+
+
+def run(arguments: argparse.Namespace, folder: Path) -> int:
+    if arguments.cases is not None:
+        cases = read_cases(arguments.cases, arguments.what, folder)
+    elif len(arguments.what) == 1:
+        model = Path(arguments.what[0])
+        cases = [Case(model.stem, model, arguments.family, arguments.keys)]
+        read_json(model)
+    else:
+        raise UsageError("one model.json is required, or --cases")
+    outcomes = []
+    for case in cases:
+        outcome = check(case)
+        outcomes.append(outcome)
+        print(summary(outcome), flush=True)
+        for line in details(outcome, arguments.verbose):
+            print(line, flush=True)
+    if arguments.json is not None:
+        found = [outcome.json() for outcome in outcomes]
+        text = json.dumps(found if arguments.cases else found[0], indent=1)
+        arguments.json.write_text(text + "\n")
+    bad = [o for o in outcomes if o.status in ("differs", "refused")]
+    checked = [o for o in outcomes if o.status == "agrees"]
+    if arguments.cases is not None:
+        skipped = len(outcomes) - len(bad) - len(checked)
+        print(f"{len(checked)} agree, {len(bad)} do not, {skipped} skipped")
+    return 0 if checked and not bad else 1
+
+
+def main() -> int:
+    try:
+        with tempfile.TemporaryDirectory(prefix="delta-crosscheck-") as folder:
+            return run(parser().parse_args(), Path(folder))
+    except (UsageError, DeltaError) as error:
+        print(f"delta_sync.crosscheck: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
