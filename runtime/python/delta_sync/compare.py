@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ._abi import ValueOp
+from ._abi import NONE, ValueOp
 from .elements import NOTHING, ElementMap, Tensor
 
 # In an array of numbers: a value that is no tag.
@@ -443,10 +443,13 @@ class Comparison:
 
     def _say_what_is_not_covered(self, unmapped: Sequence[str]) -> None:
         patterns = set(map(without_numbers, unmapped))
-        for entry in self.report.classes:
+        for entry, kind in zip(self.report.classes, self._plan.classes):
             if entry.elements or entry.mismatches:
                 continue
-            if without_numbers(entry.name) in patterns:
+            if kind.copy_of != NONE:
+                copied = self._plan.class_names[kind.copy_of]
+                entry.reason = f"repeats {copied}, which is read instead"
+            elif without_numbers(entry.name) in patterns:
                 entry.reason = "the converter has no rule for it"
             else:
                 entry.reason = "neither the plan nor the converter moves it"

@@ -132,7 +132,7 @@ def compile_plan(case: Case, plan: Path) -> None:
             result.stderr.strip(),
         )
         kind = NoFamily if "known types are" in error else Refused
-        raise kind(f"delta-compile: {error}")
+        raise kind(error.removeprefix(f"{case.model}:"))
 
 
 # --- the model ---------------------------------------------------------------
@@ -201,6 +201,18 @@ def load_packages() -> None:
 
 
 @contextlib.contextmanager
+def kept_environment() -> Iterator[None]:
+    """The packages leave settings of one model in the environment, where they
+    contradict those of the next."""
+    before = dict(os.environ)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """The packages print as they go."""
     with contextlib.redirect_stdout(io.StringIO()):
@@ -245,7 +257,7 @@ def compare(case: Case, plan: Plan) -> Outcome:
     )
     asked = spot_check(plan, elements, count=20, seed=1)
     try:
-        with quiet():
+        with quiet(), kept_environment():
             converter: Converter = open_converter(job)
             comparison = Comparison(elements, converter.held())
             export = converter.export_tags()

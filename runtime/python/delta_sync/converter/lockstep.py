@@ -308,6 +308,20 @@ def broadcast(
         tensor.copy_(part)
 
 
+def all_reduce(
+    tensor: torch.Tensor,
+    op: object = distributed.ReduceOp.SUM,
+    group: Group | None = None,
+    async_op: bool = False,
+) -> None:
+    if op != distributed.ReduceOp.SUM:
+        raise NotImplementedError(f"all_reduce with {op}")
+    parts = running().exchange(members(group), tensor.detach().clone())
+    for part in parts:
+        same_size(tensor, part)
+    tensor.copy_(torch.stack(parts).sum(dim=0))
+
+
 def all_gather_object(
     object_list: list[Any], obj: Any, group: Group | None = None
 ) -> None:
@@ -352,6 +366,7 @@ REPLACED: dict[str, Callable] = {
         get_group_rank,
         barrier,
         all_gather,
+        all_reduce,
         broadcast,
         all_gather_object,
         broadcast_object_list,

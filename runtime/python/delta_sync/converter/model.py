@@ -116,25 +116,18 @@ class ListedCheckpoint(PreTrainedCausalLM):
     """A published checkpoint of which only the config and the list of tensors
     are known."""
 
+    # Looked up where one is loaded from; this one is not.
+    model_name_or_path = None
+    trust_remote_code = False
+    generation_config = None
+    config = None
+    state = None
+
     def __init__(
         self, config: PretrainedConfig, keys: Mapping[str, Sequence[int]]
     ) -> None:
-        self._listed_config = config
-        self._listed_state = KeyState(keys)
-        self.model_name_or_path = None
-        self.trust_remote_code = False
-
-    @property
-    def config(self) -> PretrainedConfig:
-        return self._listed_config
-
-    @property
-    def state(self) -> KeyState:
-        return self._listed_state
-
-    @property
-    def generation_config(self) -> None:
-        return None
+        self.config = config
+        self.state = KeyState(keys)
 
 
 def published_config(job: Job) -> PretrainedConfig:
@@ -148,7 +141,10 @@ def published_config(job: Job) -> PretrainedConfig:
         return AutoConfig.for_model(model_type, **entries)
     remote = type("RemoteConfig", (PretrainedConfig,), {})
     remote.model_type = model_type
-    return remote(**entries)
+    config = remote()
+    for name, value in entries.items():
+        setattr(config, name, value)
+    return config
 
 
 def make_bridge(job: Job) -> AutoBridge:
