@@ -167,7 +167,10 @@ def plan_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("plan")
     model = write_json(
         folder / "model.json",
-        {"config": CONFIGS["qwen3_moe"], "trainer": {"tp": 2, "ep": 2, "pp": 2}},
+        {
+            "config": CONFIGS["qwen3_moe"],
+            "trainer": {"tp": 2, "ep": 2, "pp": 2},
+        },
     )
     result = tool("delta-compile", model, "-o", folder / "plan.so")
     assert result.returncode == 0, result.stderr
@@ -203,9 +206,7 @@ def test_a_plan_tells_of_both_sides(plan_file: Path) -> None:
         tensors = {p.name: p for p in plan.parameters(Side.HF, 0)}
         assert tensors["model.embed_tokens.weight"].shape == (250, 32)
         counted = sum(
-            tile.num_elements
-            for rank in range(4)
-            for tile in plan.tiles(rank)
+            tile.num_elements for rank in range(4) for tile in plan.tiles(rank)
         )
         assert counted == sum(p.num_elements for p in tensors.values())
 

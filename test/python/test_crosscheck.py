@@ -1,4 +1,4 @@
-# ===- test_crosscheck.py - What the cross-check finds ---------------------=== #
+# ===- test_crosscheck.py - What the cross-check finds --------------------=== #
 #
 # Part of the delta project, under the Apache License v2.0 with LLVM
 # Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -28,8 +28,9 @@ PACKAGE = ROOT / "runtime" / "python"
 sys.path[:0] = [str(PACKAGE), str(ROOT / "test" / "tools")]
 
 from delta_sync import Dtype, Plan  # noqa: E402
-from delta_sync.compare import Comparison, Exported, Held  # noqa: E402
+from delta_sync.compare import Comparison  # noqa: E402
 from delta_sync.elements import ElementMap, spot_check  # noqa: E402
+from delta_sync.report import Exported, Held  # noqa: E402
 from support import BIN, needs_tools, tool, write_json  # noqa: E402
 
 pytestmark = needs_tools
@@ -425,9 +426,9 @@ def test_survivors_have_places_values_and_types(right: ElementMap) -> None:
 
     for change in (shifted, doubled, wider, leaking):
         comparison = second_pass(
-            lambda t, change=change: change(t)
-            if t.name == "model.embed_tokens.weight"
-            else t
+            lambda t, change=change: (
+                change(t) if t.name == "model.embed_tokens.weight" else t
+            )
         )
         assert comparison.report.mismatches == 1, change.__name__
         assert status_of(comparison, "word_embeddings") == "differs"

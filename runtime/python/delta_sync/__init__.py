@@ -1,4 +1,4 @@
-# ===- __init__.py - Plans from Python -------------------------------------=== #
+# ===- __init__.py - Plans from Python ------------------------------------=== #
 #
 # Part of the delta project, under the Apache License v2.0 with LLVM
 # Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

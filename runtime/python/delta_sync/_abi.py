@@ -1,4 +1,4 @@
-# ===- _abi.py - runtime/delta_abi.h for ctypes ----------------------------=== #
+# ===- _abi.py - runtime/delta_abi.h for ctypes ---------------------------=== #
 #
 # Part of the delta project, under the Apache License v2.0 with LLVM
 # Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

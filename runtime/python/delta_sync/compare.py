@@ -1,4 +1,4 @@
-# ===- compare.py - A plan against what a converter did --------------------=== #
+# ===- compare.py - A plan against what a converter did -------------------=== #
 #
 # Part of the delta project, under the Apache License v2.0 with LLVM
 # Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -15,133 +15,16 @@ exports are names, shapes and arrays.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from ._abi import NONE, ValueOp
 from .elements import NOTHING, ElementMap, Tensor
+from .plan import ParamInfo
+from .report import ClassReport, Difference, Exported, Held, Report
 
 # In an array of numbers: a value that is no tag.
 FOREIGN = -2
-
-AGREES, DIFFERS, NOT_COVERED = "agrees", "differs", "not covered"
-
-
-@dataclass(frozen=True)
-class Held:
-    """A parameter that a rank of the real trainer has, and its first tag."""
-
-    rank: int
-    chunk: int
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    first_tag: int
-
-    @property
-    def size(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64))
-
-
-@dataclass(frozen=True)
-class Exported:
-    """One tensor of the export as every rank got it, flat, by rank."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    values: Sequence[np.ndarray]
-
-
-@dataclass(frozen=True)
-class Difference:
-    """One element, or a whole parameter or tensor where `element` is None."""
-
-    rank: int | None
-    parameter: str
-    element: list[int] | None
-    found: str
-    expected: str
-    in_pass: str = "tags"
-
-    def __str__(self) -> str:
-        rank = "" if self.rank is None else f"rank {self.rank}, "
-        at = "" if self.element is None else str(self.element)
-        return (
-            f"{rank}{self.parameter}{at}: found {self.found}, "
-            f"expected {self.expected}"
-        )
-
-
-@dataclass
-class ClassReport:
-    """What is known of one class of the trainer's parameters."""
-
-    name: str
-    parameters: int = 0
-    elements: int = 0
-    mismatches: int = 0
-    first: Difference | None = None
-    first_number: int | None = None
-    reason: str = ""
-
-    @property
-    def status(self) -> str:
-        if self.mismatches:
-            return DIFFERS
-        return NOT_COVERED if self.reason else AGREES
-
-
-@dataclass
-class Report:
-    """The whole comparison."""
-
-    classes: list[ClassReport]
-    tensors: int = 0
-    elements: int = 0
-    mismatches: int = 0
-    bridge_padding: int = 0
-    survivors: int = 0
-    copies: list[str] = field(default_factory=list)
-    # What belongs to no class: parameters and tensors that the plan lacks.
-    others: list[Difference] = field(default_factory=list)
-
-    @property
-    def agrees(self) -> bool:
-        """An empty comparison is a failure."""
-        return self.mismatches == 0 and self.elements > 0
-
-    @property
-    def first(self) -> Difference | None:
-        firsts = [c.first for c in self.classes if c.first is not None]
-        return next(iter([*firsts, *self.others]), None)
-
-    def json(self) -> dict[str, Any]:
-        """As delta-check writes it, with the classes."""
-        return {
-            "tensors": self.tensors,
-            "elements": self.elements,
-            "mismatches": self.mismatches,
-            "bridge_padding": self.bridge_padding,
-            "survivors": self.survivors,
-            "copies": self.copies,
-            "first": None if self.first is None else vars(self.first),
-            "others": [vars(other) for other in self.others],
-            "classes": [
-                {
-                    "name": c.name,
-                    "status": c.status,
-                    "parameters": c.parameters,
-                    "elements": c.elements,
-                    "mismatches": c.mismatches,
-                    "first": None if c.first is None else vars(c.first),
-                    "reason": c.reason,
-                }
-                for c in self.classes
-            ],
-        }
 
 
 def position(flat: int, shape: Sequence[int]) -> list[int]:
@@ -189,8 +72,9 @@ class Comparison:
             self.report.mismatches += 1
             self.report.others.append(
                 Difference(
-                    parameter.rank, f"chunk {parameter.chunk}, "
-                    f"{parameter.name}", None,
+                    parameter.rank,
+                    f"chunk {parameter.chunk}, {parameter.name}",
+                    None,
                     f"{parameter.dtype} {list(parameter.shape)}",
                     "no such parameter",
                 )  # fmt: skip
@@ -207,7 +91,7 @@ class Comparison:
             self._numbers[tags] = self._plan.numbers(rank, number)
 
     def _parameter_differs(
-        self, rank: int, info: Any, found: str, expected: str
+        self, rank: int, info: ParamInfo, found: str, expected: str
     ) -> None:
         name = f"chunk {info.chunk}, {info.name}"
         self._differs(
@@ -313,7 +197,8 @@ class Comparison:
         readers = wrong[:, places].argmax(axis=0)
         numbers, ops = self._found[tensor.name]
         there, wanted = numbers[readers, places], tensor.numbers[places]
-        seen, due = self._class_or_nothing(there), self._class_or_nothing(wanted)
+        seen = self._class_or_nothing(there)
+        due = self._class_or_nothing(wanted)
         for index, row, count in lowest_by_class(seen, there):
             spot = self._spot(tensor, places[row])
             expected = self._spot_in(self._plan_place, self._names, there[row])

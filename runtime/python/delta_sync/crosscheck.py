@@ -1,4 +1,4 @@
-# ===- crosscheck.py - A plan against the live converter -------------------=== #
+# ===- crosscheck.py - A plan against the live converter ------------------=== #
 #
 # Part of the delta project, under the Apache License v2.0 with LLVM
 # Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -15,64 +15,41 @@ packages are those of `tools/dev crosscheck`.
 
 import argparse
 import contextlib
-import fnmatch
 import importlib.util
 import io
 import json
 import logging
 import os
-import shutil
-import subprocess
 import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from .cases import (
+    TRAINER,
+    Case,
+    NoFamily,
+    Refused,
+    UsageError,
+    compile_plan,
+    config_of,
+    known_keys,
+    read_cases,
+    read_json,
+)
 from .plan import DeltaError, Plan
+
+if TYPE_CHECKING:
+    from .report import Report
 
 PACKAGES = ("numpy", "torch", "transformers", "megatron")
 
-# The defaults of models/SCHEMA.md that the packages have to be told.
-TRAINER = {
-    "tp": 1, "cp": 1, "ep": 1, "etp": 1, "pp": 1, "vpp": 1, "dp": None,
-    "pp_layout": None, "account_for_embedding": False,
-    "account_for_loss": False, "dtype": "bf16", "vocab_multiple": 128,
-    "mtp_layers": None, "experts": "grouped",
-}  # fmt: skip
-
 # How many elements of each shard are not NaN in the second pass.
 SURVIVORS = 3
-
-
-class UsageError(Exception):
-    """The command line or the machine, not the plan."""
-
-
-class Refused(Exception):
-    """The compiler or the converter does not take the model."""
-
-
-class NoFamily(Refused):
-    """No family maps the model_type."""
-
-
-@dataclass
-class Case:
-    """A model and what its converter has to be told besides."""
-
-    name: str
-    model: Path
-    family: str | None = None
-    # What the converter knows of the checkpoint's tensors: "config", nothing
-    # but what the config says; "plan", those that the plan makes. With a
-    # "checkpoint" in the model, its own list.
-    keys: str = "config"
-    architecture: str | None = None
-    provider: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -82,7 +59,7 @@ class Outcome:
     case: Case
     status: str  # agrees, differs, refused, skipped
     text: str = ""
-    report: Any = None
+    report: "Report | None" = None
     spot_checks: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -96,89 +73,6 @@ class Outcome:
             "spot_checks": self.spot_checks,
             "seconds": {k: round(v, 3) for k, v in self.seconds.items()},
         }
-
-
-# --- the compiler ------------------------------------------------------------
-
-
-def find_compiler() -> Path:
-    """delta-compile: in DELTA_BIN, in the build or installation around this
-    package, or in PATH."""
-    folders = []
-    if "DELTA_BIN" in os.environ:
-        folders.append(Path(os.environ["DELTA_BIN"]))
-    for parent in Path(__file__).resolve().parents:
-        folders += [parent / "bin", parent / "build" / "bin"]
-    for folder in folders:
-        if (tool := folder / "delta-compile").exists():
-            return tool
-    if found := shutil.which("delta-compile"):
-        return Path(found)
-    raise UsageError(
-        "delta-compile not found: build it (tools/dev build), put it in PATH, "
-        "or name its folder in DELTA_BIN"
-    )
-
-
-def compile_plan(case: Case, plan: Path) -> None:
-    """Compiles the model for the neutral layout."""
-    command = [str(find_compiler()), str(case.model), "-o", str(plan)]
-    if case.family:
-        command += ["--family", case.family]
-    result = subprocess.run(command, capture_output=True, text=True)
-    if result.returncode:
-        error = next(
-            (line for line in result.stderr.splitlines() if "error:" in line),
-            result.stderr.strip(),
-        )
-        kind = NoFamily if "known types are" in error else Refused
-        raise kind(error.removeprefix(f"{case.model}:"))
-
-
-# --- the model ---------------------------------------------------------------
-
-
-def read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path}: {error}") from error
-
-
-def config_of(case: Case) -> dict[str, Any]:
-    config = read_json(case.model)["config"]
-    if isinstance(config, str):
-        config = read_json(case.model.parent / config)
-    return config
-
-
-def checkpoint_keys(folder: Path) -> dict[str, list[int]]:
-    """Names and shapes in the headers of a checkpoint's safetensors files."""
-    if folder.suffix == ".json":
-        names = set(read_json(folder)["weight_map"].values())
-        files = [folder.parent / name for name in sorted(names)]
-    elif folder.is_dir():
-        files = sorted(folder.glob("*.safetensors"))
-    else:
-        files = [folder]
-    keys = {}
-    for file in files:
-        with file.open("rb") as data:
-            length = int.from_bytes(data.read(8), "little")
-            header = json.loads(data.read(length))
-        header.pop("__metadata__", None)
-        keys.update((name, entry["shape"]) for name, entry in header.items())
-    return keys
-
-
-def known_keys(case: Case, elements: Any) -> dict[str, list[int]] | None:
-    """What the converter is told of the checkpoint's tensors."""
-    checkpoint = read_json(case.model).get("checkpoint")
-    if checkpoint is not None:
-        return checkpoint_keys(case.model.parent / checkpoint)
-    if case.keys == "plan":
-        return {name: list(t.shape) for name, t in elements.tensors.items()}
-    return None
 
 
 # --- one case ----------------------------------------------------------------
@@ -251,7 +145,9 @@ def compare(case: Case, plan: Plan) -> Outcome:
         config=config_of(case),
         trainer={**TRAINER, **read_json(case.model).get("trainer", {})},
         world=len(elements.parameters),
-        keys=known_keys(case, elements),
+        keys=known_keys(
+            case, {n: t.shape for n, t in elements.tensors.items()}
+        ),
         architecture=case.architecture,
         provider=case.provider,
     )
@@ -319,40 +215,6 @@ def details(outcome: Outcome, everything: bool) -> list[str]:
 
 
 # --- the command line --------------------------------------------------------
-
-
-def read_cases(
-    path: Path, patterns: Sequence[str], folder: Path
-) -> list[Case]:
-    """The cases of a table whose name or model_type fits a pattern; their
-    model files are written to `folder`."""
-    cases = []
-    for entry in read_json(path):
-        config_path = path.parent / "configs" / f"{entry['config']}.json"
-        model_type = read_json(config_path).get("model_type")
-        name = entry["name"]
-        if patterns and not any(
-            fnmatch.fnmatch(name, p) or model_type == p for p in patterns
-        ):
-            continue
-        model = folder / f"{name}.json"
-        model.write_text(
-            json.dumps(
-                {
-                    "config": str(config_path.resolve()),
-                    "trainer": entry.get("trainer", {}),
-                }
-            )
-        )
-        extra = {
-            key: entry[key]
-            for key in ("keys", "architecture", "provider")
-            if key in entry
-        }
-        cases.append(Case(name, model, **extra))
-    if not cases:
-        raise UsageError(f"{path}: no case fits {' '.join(patterns)}")
-    return cases
 
 
 def parser() -> argparse.ArgumentParser:

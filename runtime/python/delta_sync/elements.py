@@ -1,4 +1,4 @@
-# ===- elements.py - A plan, element by element ----------------------------=== #
+# ===- elements.py - A plan, element by element ---------------------------=== #
 #
 # Part of the delta project, under the Apache License v2.0 with LLVM
 # Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -173,9 +173,10 @@ class ElementMap:
             return
         # Rows of the table are in the order of local numbers on each rank.
         for expert in range(self.classes[kind].num_experts):
-            if self._tables.source.experts[expert].ep == self.coordinates(
-                rank
-            ).ep:
+            if (
+                self._tables.source.experts[expert].ep
+                == self.coordinates(rank).ep
+            ):
                 yield kind, info.layer, expert, way
 
     # --- the neutral side ----------------------------------------------------
@@ -278,9 +279,7 @@ def strided(offset: int, extents: list[int], strides: list[int]) -> np.ndarray:
     return places
 
 
-def spot_check(
-    plan: Plan, elements: ElementMap, count: int, seed: int
-) -> int:
+def spot_check(plan: Plan, elements: ElementMap, count: int, seed: int) -> int:
     """Asks the plan itself for the places of random elements; returns how many
     were asked, and fails with ValueError where it answers otherwise."""
     random = np.random.default_rng(seed)

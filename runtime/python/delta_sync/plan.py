@@ -1,4 +1,4 @@
-# ===- plan.py - A compiled plan, opened -----------------------------------=== #
+# ===- plan.py - A compiled plan, opened ----------------------------------=== #
 #
 # Part of the delta project, under the Apache License v2.0 with LLVM
 # Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -155,9 +155,7 @@ class Plan:
             )
             yield info
 
-    def element(
-        self, rank: int, tile: int, offset: int
-    ) -> tuple[Place, Place]:
+    def element(self, rank: int, tile: int, offset: int) -> tuple[Place, Place]:
         """Source and neutral place of one element of a tile."""
         self._check_rank(Side.SOURCE, rank)
         source, neutral = _abi.delta_place_t(), _abi.delta_place_t()

@@ -1,4 +1,4 @@
-# ===- __init__.py - The published converter, on a CPU ---------------------=== #
+# ===- __init__.py - The published converter, on a CPU --------------------=== #
 #
 # Part of the delta project, under the Apache License v2.0 with LLVM
 # Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

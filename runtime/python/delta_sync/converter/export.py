@@ -1,4 +1,4 @@
-# ===- export.py - The converter's own export, seen element by element ------=== #
+# ===- export.py - The converter's own export, seen element by element ----=== #
 #
 # Part of the delta project, under the Apache License v2.0 with LLVM
 # Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -20,7 +20,7 @@ import torch
 from megatron.bridge.models.conversion.utils import unwrap_model
 from megatron.core import parallel_state
 
-from ..compare import Exported, Held
+from ..report import Exported, Held
 from .lockstep import Ranks
 from .model import DTYPE_NAMES, Job, Parameter, RankModel, build
 
@@ -45,9 +45,7 @@ class Converter:
     def parameters(self) -> list[Parameter]:
         """Of all ranks, in their order."""
         return [
-            parameter
-            for model in self.models
-            for parameter in model.parameters
+            parameter for model in self.models for parameter in model.parameters
         ]
 
     def held(self) -> list[Held]:

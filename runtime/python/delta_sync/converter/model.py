@@ -1,4 +1,4 @@
-# ===- model.py - The trainer's model, as one rank builds it ---------------=== #
+# ===- model.py - The trainer's model, as one rank builds it --------------=== #
 #
 # Part of the delta project, under the Apache License v2.0 with LLVM
 # Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
