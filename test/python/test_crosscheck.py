@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "runtime" / "python"
 sys.path[:0] = [str(PACKAGE), str(ROOT / "test" / "tools")]
 
-from delta_sync import Dtype, Plan  # noqa: E402
+from delta_sync import Dtype, Plan, Side  # noqa: E402
 from delta_sync.compare import Comparison  # noqa: E402
 from delta_sync.elements import ElementMap, spot_check  # noqa: E402
 from delta_sync.report import Exported, Held  # noqa: E402
@@ -443,7 +443,7 @@ def test_nothing_compared_is_a_failure(right: ElementMap) -> None:
 
 
 def test_dtypes_have_the_names_of_an_export() -> None:
-    from delta_sync.crosscheck import TRAINER
+    from delta_sync.cases import TRAINER
 
     assert TRAINER["dtype"] in {dtype.name.lower() for dtype in Dtype}
 
@@ -476,6 +476,7 @@ def test_usage_errors(tmp_path: Path) -> None:
         (), ("a.json", "b.json"), (tmp_path / "absent.json",), (broken,),
         ("--keys", "other", "a.json"),
         ("--cases", CASES / "cases.json", "no such case"),
+        ("--cases", CASES / "cases.json", "--keys", "plan", "qwen3"),
     ):  # fmt: skip
         result = crosscheck(sys.executable, *arguments)
         assert result.returncode == 2, arguments
@@ -494,16 +495,25 @@ def test_the_packages_are_asked_for(tmp_path: Path) -> None:
     assert "tools/dev crosscheck" in result.stderr
 
 
-def test_cases_are_well_formed() -> None:
-    cases = json.loads((CASES / "cases.json").read_text())
-    names = [case["name"] for case in cases]
+def test_the_table_is_well_formed(tmp_path: Path) -> None:
+    from delta_sync.cases import UsageError, read_cases
+
+    table = CASES / "cases.json"
+    cases = read_cases(table, [], tmp_path)
+    names = [case.name for case in cases]
     assert len(set(names)) == len(names)
-    known = {"name", "config", "trainer", "keys", "architecture", "provider"}
-    for case in cases:
-        assert set(case) <= known, case
-        assert (CASES / "configs" / f"{case['config']}.json").exists()
-    used = {f"{case['config']}.json" for case in cases}
-    assert used == {file.name for file in (CASES / "configs").iterdir()}
+    used = {json.loads(case.model.read_text())["config"] for case in cases}
+    assert used == {
+        str(file.resolve()) for file in (CASES / "configs").iterdir()
+    }
+    # A pattern is a model_type or fits the name.
+    dense = [case.name for case in read_cases(table, ["qwen3"], tmp_path)]
+    assert "qwen3_tp4" in dense and "qwen3_moe_tp2_ep4" not in dense
+    named = [case.name for case in read_cases(table, ["*ep3*"], tmp_path)]
+    assert named == ["gpt_oss_ep3_pp2"]
+    for wrong in ({"name": "a"}, {"name": "a", "config": "b", "tp": 2}):
+        with pytest.raises(UsageError, match="case 0 has the keys"):
+            read_cases(write_json(tmp_path / "t.json", [wrong]), [], tmp_path)
 
 
 # --- the live converter -------------------------------------------------------
@@ -559,6 +569,51 @@ def test_a_model_that_the_trainer_refuses(tmp_path: Path) -> None:
     assert result.returncode == 1
     assert "refused: the converter: rank 0: ValueError" in result.stdout
     assert "UnknownForCausalLM" in result.stdout
+
+
+@needs_environment
+def test_what_is_skipped_or_too_large(tmp_path: Path) -> None:
+    config = {**TINY, "model_type": "unheard_of", "architectures": []}
+    result = live(write_json(tmp_path / "model.json", {"config": config}))
+    assert result.returncode == 1
+    assert 'skipped: no family maps model_type "unheard_of"' in result.stdout
+
+    config = {**TINY, "vocab_size": 4_000_000}
+    result = live(write_json(tmp_path / "model.json", {"config": config}))
+    assert result.returncode == 1
+    assert "refused: the trainer ranks hold 48" in result.stdout
+    assert "at most 20000000" in result.stdout
+
+
+@needs_environment
+def test_a_checkpoint_decides_what_is_exported(tmp_path: Path) -> None:
+    """A tied output that the checkpoint lists is made, and compared."""
+    model = model_file(tmp_path, "qwen3_tied", tp=2, pp=2)
+    plan = tmp_path / "plan.so"
+    assert tool("delta-compile", model, "-o", plan).returncode == 0
+    with Plan.open(plan) as opened:
+        shapes = {t.name: t.shape for t in opened.parameters(Side.HF, 0)}
+    assert "lm_head.weight" not in shapes
+    shapes["lm_head.weight"] = shapes["model.embed_tokens.weight"]
+    header, end = {}, 0
+    for name, shape in shapes.items():
+        begin, end = end, end + 2 * int(np.prod(shape))
+        header[name] = {"dtype": "BF16", "shape": shape,
+                        "data_offsets": [begin, end]}  # fmt: skip
+    text = json.dumps(header).encode()
+    (tmp_path / "checkpoint.safetensors").write_bytes(
+        len(text).to_bytes(8, "little") + text + bytes(end)
+    )
+    entries = json.loads(model.read_text())
+    entries["checkpoint"] = "checkpoint.safetensors"
+    write_json(model, entries)
+    found = tmp_path / "found.json"
+    result = live(model, "--json", found)
+    assert result.returncode == 0, result.stdout + result.stderr
+    report = json.loads(found.read_text())
+    assert report["tensors"] == len(shapes)
+    assert report["elements"] == sum(int(np.prod(s)) for s in shapes.values())
+    assert report["copies"] == []
 
 
 @needs_environment

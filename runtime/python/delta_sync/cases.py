@@ -26,6 +26,11 @@ TRAINER = {
 }  # fmt: skip
 
 
+# Of a line of a table: what the converter is told besides the model.
+TOLD = {"keys", "architecture", "provider"}
+CASE_KEYS = {"name", "config", "trainer"} | TOLD
+
+
 class UsageError(Exception):
     """The command line or the machine, not the plan."""
 
@@ -146,29 +151,27 @@ def read_cases(path: Path, patterns: Sequence[str], folder: Path) -> list[Case]:
     """The cases of a table whose name or model_type fits a pattern; their
     model files are written to `folder`."""
     cases = []
-    for entry in read_json(path):
-        config_path = path.parent / "configs" / f"{entry['config']}.json"
-        model_type = read_json(config_path).get("model_type")
+    for number, entry in enumerate(read_json(path)):
+        if not {"name", "config"} <= set(entry) <= CASE_KEYS:
+            raise UsageError(
+                f"{path}: case {number} has the keys {sorted(entry)}; name and "
+                f"config are required, of {sorted(CASE_KEYS)}"
+            )
+        config = path.parent / "configs" / f"{entry['config']}.json"
+        model_type = read_json(config).get("model_type")
         name = entry["name"]
         if patterns and not any(
             fnmatch.fnmatch(name, p) or model_type == p for p in patterns
         ):
             continue
         model = folder / f"{name}.json"
-        model.write_text(
-            json.dumps(
-                {
-                    "config": str(config_path.resolve()),
-                    "trainer": entry.get("trainer", {}),
-                }
-            )
-        )
-        extra = {
-            key: entry[key]
-            for key in ("keys", "architecture", "provider")
-            if key in entry
+        content = {
+            "config": str(config.resolve()),
+            "trainer": entry.get("trainer", {}),
         }
-        cases.append(Case(name, model, **extra))
+        model.write_text(json.dumps(content))
+        told = {key: entry[key] for key in TOLD & set(entry)}
+        cases.append(Case(name, model, **told))
     if not cases:
         raise UsageError(f"{path}: no case fits {' '.join(patterns)}")
     return cases
