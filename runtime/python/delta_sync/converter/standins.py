@@ -56,7 +56,7 @@ ENTERED = (
 )
 FAMILIES = "megatron.bridge.models"
 # These hold code of their own in `__init__`, or nothing that costs.
-KEPT = {"common", "decorators"}
+KEPT = {"common", "decorators", "hf_pretrained"}
 
 
 # Names that are more than an empty class, by module.
