@@ -420,11 +420,16 @@ def test_survivors_have_places_values_and_types(right: ElementMap) -> None:
     def wider(t: Exported) -> Exported:
         return Exported(t.name, t.shape, "fp32", t.values)
 
+    def whole(t: Exported) -> Exported:
+        # Its type differs, its survivors do not.
+        values = [np.nan_to_num(v, nan=0.0) for v in t.values]
+        return Exported(t.name, t.shape, "int64", values)
+
     def leaking(t: Exported) -> Exported:
         values = [np.append(v[:-1], 1.0) for v in t.values]
         return Exported(t.name, t.shape, t.dtype, values)
 
-    for change in (shifted, doubled, wider, leaking):
+    for change in (shifted, doubled, wider, whole, leaking):
         comparison = second_pass(
             lambda t, change=change: (
                 change(t) if t.name == "model.embed_tokens.weight" else t

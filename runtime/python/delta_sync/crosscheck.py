@@ -281,7 +281,10 @@ def run(arguments: argparse.Namespace, folder: Path) -> int:
     if arguments.json is not None:
         found = [outcome.json() for outcome in outcomes]
         text = json.dumps(found if arguments.cases else found[0], indent=1)
-        arguments.json.write_text(text + "\n")
+        try:
+            arguments.json.write_text(text + "\n")
+        except OSError as error:
+            raise UsageError(f"--json: {error}") from error
     bad = [o for o in outcomes if o.status in ("differs", "refused")]
     checked = [o for o in outcomes if o.status == "agrees"]
     if arguments.cases is not None:

@@ -66,7 +66,8 @@ class Converter:
         return self._export(tags, stored=False)
 
     def export_values(self, fill: Fill) -> list[Exported]:
-        """The parameters hold `fill`, in their own types."""
+        """The parameters hold `fill`, in their own types; whole numbers have
+        no NaN and are 0 there."""
         return self._export(fill, stored=True)
 
     def _export(self, fill: Fill, *, stored: bool) -> list[Exported]:
@@ -78,6 +79,8 @@ class Converter:
             for parameter, held in zip(self.parameters, self.held()):
                 data = torch.from_numpy(fill(held)).reshape(held.shape)
                 dtype = parameter.tensor.dtype
+                if stored and not dtype.is_floating_point:
+                    data = torch.nan_to_num(data, nan=0.0)
                 parameter.tensor.data = data.to(dtype) if stored else data
             streams = self.ranks.run(self._export_rank)
         finally:
