@@ -126,6 +126,13 @@ HYBRID_EXPERTS = {
     "topk_group": 1,
 }
 
+HYBRID_LATENT = {
+    **HYBRID_EXPERTS,
+    "hybrid_override_pattern": "ME*E",
+    "num_hidden_layers": 4,
+    "moe_latent_size": 10,
+}
+
 BIASED = {
     **COMMON,
     "architectures": ["GptOssForCausalLM"],
@@ -164,7 +171,10 @@ def tied(config: dict) -> dict:
 
 
 def layers(config: dict, count: int) -> dict:
-    return {**config, "num_hidden_layers": count}
+    config = {**config, "num_hidden_layers": count}
+    if "layer_types" in config:
+        config["layer_types"] = config["layer_types"][:count]
+    return config
 
 
 # A first stage without layers, a last one with its loss alone.
@@ -302,4 +312,13 @@ CASES = [
           "first_k_dense_replace": 2}, geometry(tp=2, ep=4)),
     Case("reshard_glm4_moe_tp2_ep2_to_ep4_pp2", GLM,
          geometry(tp=2, ep=2), geometry(8, ep=4, pp=2)),
+    # What no other case binds: mutations of these lines changed nothing.
+    Case("export_nemotron_h_latent_tp2_ep2_etp2",
+         {**HYBRID_LATENT, "moe_intermediate_size": 10},
+         geometry(tp=2, ep=2, etp=2)),
+    Case("export_gpt_oss_sequential_tp2_ep2", layers(BIASED, 2),
+         {**geometry(tp=2, ep=2), **SEQUENTIAL}),
+    Case("export_qwen3_unpadded_tp2",
+         {**layers(DENSE, 1), "vocab_size": 62},
+         {**geometry(tp=2), "pad_vocab": False}),
 ]

@@ -91,6 +91,9 @@ EXPORT = [
     "mimo_v2_flash_tp2_ep4",
     "glm4_moe_tp4_ep2_etp2_pp2_vpp2",
     "glm4_moe_plain_tp2_ep4",
+    "gpt_oss_sequential_tp2_ep2",
+    "nemotron_h_latent_tp2_ep2_etp2",
+    "qwen3_unpadded_tp2",
 ]
 
 

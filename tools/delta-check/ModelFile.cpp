@@ -66,7 +66,9 @@ Json trainerOf(const Json &geometry, const std::vector<std::string> &names) {
     trainer[key] = geometry.at(key);
   trainer["vpp"] = vpp.is_null() ? Json(1) : vpp;
   trainer["mtp_layers"] = geometry.at("mtp_layers");
-  trainer["vocab_multiple"] = geometry.at("make_vocab_size_divisible_by");
+  const bool padded = geometry.value("pad_vocab", true);
+  trainer["vocab_multiple"] =
+      padded ? geometry.at("make_vocab_size_divisible_by") : Json(0);
   trainer["experts"] = isSequential(names) ? "sequential" : "grouped";
   if (geometry.at("pp") != 1 || trainer["vpp"] != 1)
     trainer["pp_layout"] = geometry.at("stage_layers");
