@@ -65,4 +65,5 @@ def main() -> int:
     return 1 if failures or not cases else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

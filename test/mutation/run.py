@@ -1,0 +1,451 @@
+#!/usr/bin/env python3
+# ===- run.py - Make every small mistake and see what stops it ------------=== #
+#
+# Part of the delta project, under the Apache License v2.0 with LLVM
+# Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------=== #
+"""Runs all mutants of the family texts; README.md says what the columns are.
+
+    run.py --bin build/bin --out build/mutants [FAMILY.mlir ...]
+"""
+
+import argparse
+import datetime
+import json
+import multiprocessing
+import os
+import random
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter, defaultdict
+from pathlib import Path
+
+from mutants import OPERATORS, Mutant, mutants_of
+from stages import (
+    ROOT, BadInput, Case, Tools, bad_inputs, bind, derived_cases, digest,
+    family_files, golden_cases, manifest_cases, varied_first,
+)
+from text import FamilyText
+
+STAGES = ("verifier", "proof", "cross-check", "manifest", "golden", "live",
+          "bad input")
+# What a mutant meets in any event: so many golden cases of so many families that
+# its block is part of, and one manifest. It meets the others only if these do
+# not stop it.
+FIRST_FAMILIES = 2
+FIRST_CASES = 2
+
+
+class World:
+    """Texts, cases and what depends on what."""
+
+    def __init__(self, binaries: Path, models: Path, shared: Path | None,
+                 out: Path, only: str = ""):
+        """`only`: a pattern of golden cases, none else and no manifests."""
+        self.binaries, self.model_folder, self.out = binaries, models, out
+        self.texts = {
+            path.name: FamilyText(path) for path in sorted(models.glob("*.mlir"))
+        }
+        families = family_files(models)
+        work = out / "cases"
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(parents=True)
+        tools = Tools(binaries, models, out / "tools-original")
+        self.cases: dict[str, list[Case]] = defaultdict(list)
+        self.manifests: dict[str, list[Case]] = defaultdict(list)
+        self.unusable: list[str] = []
+        for case in golden_cases(families, shared, work):
+            if only and not re.fullmatch(only, case.name):
+                continue
+            if bind(case, tools, work):
+                self.cases[case.family].append(case)
+            else:
+                self.unusable.append(case.name)
+        for choice in manifest_cases(families, shared, work) * (not only):
+            case = next((c for c in choice if bind(c, tools, work)), None)
+            if case:
+                self.manifests[case.family].append(case)
+            else:
+                self.unusable.append(f"{choice[0].name} (manifest)")
+        for family, cases in self.cases.items():
+            cases = varied_first(cases)
+            texts = [self.texts[name] for name in self.files(family)]
+            self.cases[family] = cases + derived_cases(
+                cases, texts, tools, work)
+        self.bad: dict[str, list[BadInput]] = defaultdict(list)
+        for bad in bad_inputs(families, work):
+            if tools.refuses(bad):
+                self.bad[bad.family].append(bad)
+            else:
+                self.unusable.append(f"{bad.name} (bad input)")
+        self.families = sorted(set(families.values()))
+        self.users = self._users()
+        self.tested = [
+            name for name in self.families
+            if self.cases[name] or self.manifests[name]
+        ]
+        binary = (binaries / "delta-compile").read_bytes()
+        checker = (binaries / "delta-check").read_bytes()
+        self.version = digest(binary, checker)
+
+    def files(self, family: str) -> list[str]:
+        """The text of a family and what it imports."""
+        files, left = [], [family]
+        while left:
+            name = left.pop()
+            if name in self.texts and name not in files:
+                files.append(name)
+                left += self.texts[name].imports()
+        return files
+
+    def _users(self) -> dict[tuple[str, str], list[str]]:
+        """Families that a block, or a family, of a file takes part in."""
+        users = defaultdict(list)
+        for family in self.families:
+            files = self.files(family)
+            tops = {
+                self.texts[name].name(top): (name, top)
+                for name in files
+                for top in self.texts[name].statements
+                if top.parent is None and top.op == "delta.block"
+            }
+            wanted = []
+            for top in self.texts[family].statements:
+                if top.parent is None and top.op != "delta.block":
+                    users[family, self.texts[family].name(top)] = [family]
+                    if top.op == "delta.family":
+                        wanted += self.texts[family].uses(top)
+            reached = set()
+            while wanted:
+                block = wanted.pop()
+                if block in tops and block not in reached:
+                    reached.add(block)
+                    name, top = tops[block]
+                    users[name, block].append(family)
+                    wanted += self.texts[name].uses(top)
+        return users
+
+    def mutants(self, names: list[str]) -> list[Mutant]:
+        found = []
+        for name, text in self.texts.items():
+            if names and name not in names:
+                continue
+            blocks = {
+                text.name(top)
+                for file in self.files(name)
+                for text in [self.texts[file]]
+                for top in text.statements
+                if top.op == "delta.block"
+            }
+            found += mutants_of(text, sorted(blocks))
+        return found
+
+
+# --- one mutant ------------------------------------------------------------- #
+
+
+class Trial:
+    """Everything that is done with one mutant."""
+
+    def __init__(self, world: World, tools: Tools, mutant: Mutant,
+                 live: list[str]):
+        self.world, self.tools, self.live = world, tools, live
+        self.families = world.users.get((mutant.file, mutant.top), [])
+        self.mutant = mutant
+        self.stops: dict[str, str] = {}  # stage: by which case
+        self.differs = False
+
+    def run(self) -> dict:
+        self.tools.change(self.mutant.file, self.mutant.source)
+        try:
+            self._try()
+        finally:
+            self.tools.change(self.mutant.file, None)
+        first = next((s for s in STAGES if s in self.stops), "")
+        if first:
+            verdict = "stopped"
+        elif self.differs:
+            verdict = "survived"
+        else:
+            verdict = "no difference"
+        return {"verdict": verdict, "first": first, "stops": self.stops,
+                "families": self.families}
+
+    def _try(self) -> None:
+        world = self.world
+        early, late = [], []
+        for number, family in enumerate(self.families):
+            cases, manifests = world.cases[family], world.manifests[family]
+            if number < FIRST_FAMILIES:
+                early += cases[:FIRST_CASES]
+                late += cases[FIRST_CASES:]
+            else:
+                late += cases
+            late += manifests
+        quick = sorted((case for case in late if case.kind == "manifest"),
+                       key=lambda case: case.tensors)[:1]
+        early += quick
+        late = [case for case in late if case not in quick]
+        self._compare(early)
+        for case in late:
+            if not self.stops:
+                self._compare([case])
+        if not self.stops and self.live and self.differs:
+            self._ask_converter()
+        if not self.stops:
+            for family in self.families:
+                for bad in world.bad[family]:
+                    if not self.tools.refuses(bad):
+                        self.stops["bad input"] = bad.name
+                        return
+
+    def _compare(self, cases: list[Case]) -> None:
+        """Compiles all cases; if none is refused, holds those that differ
+        against data."""
+        changed = []
+        for case in cases:
+            maps, refused = self.tools.maps(case)
+            if refused:
+                self.stops[refused] = case.name
+                return
+            if maps != case.maps:
+                changed.append(case)
+        self.differs |= bool(changed)
+        for kind in ("manifest", "golden"):
+            for case in changed:
+                if case.kind == kind and kind not in self.stops:
+                    stage = self.tools.agrees(case)
+                    if stage:
+                        self.stops[stage] = case.name
+
+    def _ask_converter(self) -> None:
+        result = subprocess.run(
+            [*self.live, *self.families], env=self.tools.environment,
+            stdin=subprocess.DEVNULL, capture_output=True)
+        if result.returncode == 1:
+            self.stops["live"] = "live converter"
+
+
+def reached(world: World, tools: Tools, mutant: Mutant) -> bool:
+    """Some case binds the op that the mutant changes: with an op before it
+    that always refuses, one is refused."""
+    text = world.texts[mutant.file]
+    statement = text.statements[mutant.statement]
+    if statement.parent is None:
+        return True
+    start, _ = text.span(statement)
+    known = (mutant.file, mutant.statement)
+    if known in _reached:
+        return _reached[known]
+    probe = 'delta.require 1 == 2, "reached"\n'
+    tools.change(mutant.file, text.source[:start] + probe + text.source[start:])
+    families = world.users.get((mutant.file, mutant.top), [])
+    try:
+        _reached[known] = any(
+            tools.maps(case)[1]
+            for family in families
+            for case in world.cases[family] + world.manifests[family]
+        )
+        return _reached[known]
+    finally:
+        tools.change(mutant.file, None)
+
+
+# --- many ------------------------------------------------------------------- #
+
+_world: World
+_tools: Tools
+_live: list[str]
+_reached: dict[tuple[str, int], bool] = {}
+
+
+def _start() -> None:
+    global _tools
+    _tools = Tools(_world.binaries, _world.model_folder,
+                   _world.out / f"tools-{os.getpid()}")
+
+
+def _trial(mutant: Mutant) -> tuple[Mutant, dict]:
+    result = Trial(_world, _tools, mutant, _live).run()
+    if result["verdict"] == "no difference":
+        if not reached(_world, _tools, mutant):
+            result["verdict"] = "not reached"
+    return mutant, result
+
+
+def run_all(world: World, mutants: list[Mutant], jobs: int,
+            live: list[str]) -> list[tuple[Mutant, dict]]:
+    """Results in the order of the mutants; known ones come from the cache."""
+    global _world, _live
+    _world, _live = world, live
+    path = world.out / "cache.json"
+    cache = json.loads(path.read_text()) if path.exists() else {}
+
+    def key(mutant: Mutant) -> str:
+        return digest(
+            world.version, mutant.file, mutant.source,
+            [world.texts[name].source for name in sorted(world.texts)
+             if name != mutant.file])
+
+    # More cases do not save what one of them stopped.
+    results = {m: cache[key(m)] for m in mutants
+               if cache.get(key(m), {}).get("first")}
+    todo = [mutant for mutant in mutants if mutant not in results]
+    start = time.monotonic()
+    with multiprocessing.get_context("fork").Pool(jobs, _start) as pool:
+        for number, (mutant, result) in enumerate(
+                pool.imap_unordered(_trial, todo, chunksize=4), 1):
+            results[mutant] = cache[key(mutant)] = result
+            if number % 100 == 0 or number == len(todo):
+                path.write_text(json.dumps(cache))
+                print(f"{number} of {len(todo)}, "
+                      f"{time.monotonic() - start:.0f} s", file=sys.stderr,
+                      flush=True)
+    return [(mutant, results[mutant]) for mutant in mutants]
+
+
+# --- report ----------------------------------------------------------------- #
+
+COLUMNS = ("mutants", "verifier", "proof", "accepted", "manifest", "golden",
+           "bad input", "no difference", "not reached", "survived")
+
+
+def count(results: list[tuple[Mutant, dict]]) -> Counter:
+    """`accepted`: proved, and another map than the original's in some case.
+    Manifest and golden count what they stop, alone or both."""
+    counts = Counter(mutants=len(results))
+    for _, result in results:
+        first = result["first"]
+        counts["accepted"] += first not in ("", "verifier", "proof", "bad input")
+        counts["accepted"] += result["verdict"] == "survived"
+        if first in ("verifier", "proof"):
+            counts[first] += 1
+            continue
+        for stage in result["stops"]:
+            counts[stage] += 1
+        if not first:
+            counts[result["verdict"]] += 1
+    return counts
+
+
+def table(results: list[tuple[Mutant, dict]]) -> str:
+    extra = [stage for stage in ("cross-check", "live")
+             if any(stage in result["stops"] for _, result in results)]
+    columns = [*COLUMNS[:4], *extra, *COLUMNS[4:]]
+    lines = ["| operator | " + " | ".join(columns) + " |",
+             "| --- |" + " ---: |" * len(columns)]
+
+    def row(name: str, part: list[tuple[Mutant, dict]]) -> None:
+        counts = count(part)
+        lines.append(f"| {name} | " + " | ".join(
+            str(counts[column]) for column in columns) + " |")
+
+    for operator in OPERATORS:
+        part = [r for r in results if r[0].operator == operator.__name__]
+        row(" ".join((operator.__doc__ or "").split()), part)
+    row("**all**", results)
+    for name in sorted({mutant.file for mutant, _ in results}):
+        row(f"of them in `{name}`", [r for r in results if r[0].file == name])
+    return "\n".join(lines)
+
+
+def describe(mutant: Mutant, result: dict) -> str:
+    by = ", ".join(f"{stage} ({case})"
+                   for stage, case in result["stops"].items())
+    return (f"{result['verdict']}: {mutant.file}:{mutant.line}: "
+            f"{mutant.operator}: '{mutant.before}' -> '{mutant.after}'"
+            + (f": {by}" if by else ""))
+
+
+def reason_of(mutant: Mutant, result: dict, known: list[dict]) -> str:
+    """Why a mutant that nothing stops is no hole; empty: it is one."""
+    for entry in known:
+        if all(re.search(entry.get(key, ""), value) for key, value in (
+                ("verdict", result["verdict"]), ("file", mutant.file),
+                ("top", mutant.top), ("operator", mutant.operator),
+                ("line", mutant.text), ("before", mutant.before),
+                ("after", mutant.after))):
+            return entry["reason"]
+    return ""
+
+
+def reasons(left: list[tuple[Mutant, dict, str]]) -> str:
+    counts = Counter(reason for _, _, reason in left)
+    lines = ["| mutants | reason |", "| ---: | --- |"]
+    for reason, number in sorted(counts.items(), key=lambda item: -item[1]):
+        lines.append(f"| {number} | {reason or '**none: a hole**'} |")
+    return "\n".join(lines)
+
+
+def write_readme(**parts: str) -> None:
+    path = Path(__file__).parent / "README.md"
+    text = path.read_text()
+    for name, new in parts.items():
+        text = re.sub(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)",
+                      lambda match, new=new: f"{match[1]}{new}\n{match[2]}",
+                      text, flags=re.S)
+    path.write_text(text)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("files", nargs="*", help="texts to mutate (all)")
+    parser.add_argument("--bin", type=Path, default=ROOT / "build" / "bin")
+    parser.add_argument("--models", type=Path, default=ROOT / "models")
+    parser.add_argument("--shared", type=Path, default=ROOT.parent / "shared")
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "mutants")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--sample", type=int, help="so many, by chance")
+    parser.add_argument("--live", type=shlex.split, default=[],
+                        help="command that holds families against the live "
+                        "converter; exit code 1 stops a mutant")
+    parser.add_argument("--write", action="store_true",
+                        help="put the results into README.md")
+    options = parser.parse_args()
+    shared = options.shared if options.shared.is_dir() else None
+    out = options.out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    world = World(options.bin.resolve(), options.models.resolve(),
+                  shared and shared.resolve(), out)
+    for name in world.tested:
+        print(f"{name}: {len(world.cases[name])} golden, "
+              f"{len(world.manifests[name])} manifests, "
+              f"{len(world.bad[name])} bad inputs", file=sys.stderr)
+    for name in world.unusable:
+        print(f"does not hold on the texts as they are: {name}",
+              file=sys.stderr)
+    mutants = world.mutants(options.files)
+    if options.sample:
+        mutants = random.Random(1).sample(mutants, options.sample)
+    start = time.monotonic()
+    results = run_all(world, mutants, options.jobs, options.live)
+    lines = [describe(*result) for result in results]
+    (out / "results.txt").write_text("\n".join(lines) + "\n")
+    known = json.loads((Path(__file__).parent / "known.json").read_text())
+    left = [(mutant, result, reason_of(mutant, result, known))
+            for mutant, result in results if not result["first"]]
+    counts = ", ".join(
+        f"`{name}` ({len(world.cases[name])} golden, "
+        f"{len(world.manifests[name])} manifests, {len(world.bad[name])} bad "
+        "inputs)" for name in world.tested)
+    command = "`tools/dev mutants`" if not options.files else "a part"
+    head = (f"{datetime.date.today()}, {command}, {len(mutants)} mutants, "
+            f"{time.monotonic() - start:.0f} s with {options.jobs} processes. "
+            f"Families: {counts}.\n")
+    print(head, table(results), reasons(left), sep="\n")
+    for mutant, result, reason in left:
+        if not reason:
+            print("hole:", describe(mutant, result))
+    if options.write:
+        write_readme(results=f"{head}\n{table(results)}",
+                     reasons=reasons(left))
+    return 1 if world.unusable or any(not entry[2] for entry in left) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,419 @@
+# ===- stages.py - What may stop a mutant ----------------------------------=== #
+#
+# Part of the delta project, under the Apache License v2.0 with LLVM
+# Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#
+# ===----------------------------------------------------------------------=== #
+"""Cases by family, found by their configs, and an installation of the tools
+whose family texts can be changed.
+
+A case is what delta-check compares a plan with: golden maps, published or
+those of test/data, or a manifest on a geometry. The model.json that it compiles
+for that is caught, so that the same model can be compiled alone."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "test" / "models" / "Inputs"))
+
+from refused import check as refused_as_told  # noqa: E402
+
+from text import FamilyText  # noqa: E402
+
+# Tried in this order for the second geometry of a manifest.
+GEOMETRIES = (
+    {"tp": 2, "ep": 2, "etp": 2, "pp": 2},
+    {"tp": 2, "ep": 2, "pp": 2},
+    {"tp": 2, "pp": 2},
+    {"tp": 2, "ep": 2, "etp": 2},
+    {"tp": 2, "ep": 2},
+    {"tp": 2},
+)
+
+# delta-check compiles a plan to read its tables. Optimizing it takes most of
+# the time and changes none of them. The model that is compiled lies in the
+# temporary folder meanwhile.
+HOST_COMPILER = """#!/bin/sh
+if [ -n "$DELTA_MUTANTS_CATCH" ]; then
+  cp "$TMPDIR"/delta-*/model.json "$DELTA_MUTANTS_CATCH"/
+  cp "$TMPDIR"/delta-*/keys.json "$DELTA_MUTANTS_CATCH"/ 2>/dev/null
+fi
+exec c++ "$@" -O0 $DELTA_MUTANTS_LINKER
+"""
+
+
+@dataclass
+class Case:
+    kind: str  # golden or manifest
+    name: str
+    family: str  # file name of the family text
+    arguments: list[str]
+    model: Path | None = None
+    keys: Path | None = None
+    maps: str = ""
+    tensors: int = 0
+    features: set = field(default_factory=set)
+
+
+@dataclass
+class BadInput:
+    name: str
+    family: str
+    folder: Path
+    says: str
+
+
+class Tools:
+    """A copy of an installation, of one process."""
+
+    def __init__(self, binaries: Path, models: Path, folder: Path):
+        self.folder = folder
+        self.models = folder / "share" / "delta" / "models"
+        self.original = {
+            path.name: path.read_text() for path in models.glob("*.mlir")
+        }
+        shutil.rmtree(folder, ignore_errors=True)
+        for name in ("bin", "tmp", "share/delta/models"):
+            (folder / name).mkdir(parents=True)
+        # Tools find their installation from their own path: no links.
+        server = binaries.parent / "test" / "bin" / "delta-compile-server"
+        for path in (binaries / "delta-compile", binaries / "delta-check",
+                     server):
+            shutil.copy(path, folder / "bin")
+        prefix = binaries.resolve().parent
+        (folder / "lib").symlink_to(prefix / "lib")
+        (folder / "share" / "delta" / "include").symlink_to(
+            prefix / "share" / "delta" / "include")
+        for name, text in self.original.items():
+            (self.models / name).write_text(text)
+        compiler = folder / "host-compiler"
+        compiler.write_text(HOST_COMPILER)
+        compiler.chmod(0o755)
+        self.environment = {
+            **os.environ,
+            "TMPDIR": str(folder / "tmp"),
+            "DELTA_CXX": str(compiler),
+            "DELTA_MUTANTS_LINKER":
+                "-fuse-ld=lld" if shutil.which("ld.lld") else "",
+            "DELTA_BIN": str(folder / "bin"),
+            "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
+        }
+
+        self.server = subprocess.Popen(
+            [folder / "bin" / server.name], env=self.environment, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def change(self, name: str, text: str | None) -> None:
+        """Puts a text in place of a family text; None: the original."""
+        self.models.joinpath(name).write_text(
+            self.original[name] if text is None else text)
+
+    def run(self, tool: str, *arguments: object, **more: str):
+        result = subprocess.run(
+            [str(self.folder / "bin" / tool), *map(str, arguments)],
+            env={**self.environment, **more}, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, errors="replace", timeout=300,
+        )
+        if result.returncode not in (0, 1):
+            raise RuntimeError(
+                f"{tool} ended with {result.returncode}:\n{result.stderr}")
+        return result
+
+    # --- stages ----------------------------------------------------------- #
+
+    def maps(self, case: Case) -> tuple[str, str]:
+        """The proved maps, or nothing and the stage that refused."""
+        code, maps = self.compile(case, "maps")
+        if code == 0:
+            return maps, ""
+        bound, _ = self.compile(case, "import")
+        return "", "proof" if bound == 0 else "verifier"
+
+    def compile(self, case: Case, emit: str) -> tuple[int, str]:
+        out, errors = self.folder / "out", self.folder / "errors"
+        words = [out, errors, case.model, f"--emit={emit}"]
+        if case.keys:
+            words += ["--keys", case.keys]
+        print(*words, sep="\t", file=self.server.stdin, flush=True)
+        code = int(self.server.stdout.readline())
+        if code not in (0, 1):
+            raise RuntimeError(f"delta-compile ended with {code}:\n"
+                               + errors.read_text(errors="replace"))
+        return code, out.read_text(errors="replace") if code == 0 else ""
+
+    def agrees(self, case: Case) -> str:
+        """Nothing, or the stage that delta-check stops at."""
+        result = self.run("delta-check", *case.arguments)
+        for left in (self.folder / "tmp").iterdir():
+            shutil.rmtree(left)
+        if result.returncode == 0:
+            return ""
+        return "cross-check" if "cross-check:" in result.stderr else case.kind
+
+    def refuses(self, bad: BadInput) -> bool:
+        """A bad input is refused as its test says."""
+        folder = self.folder / "bad" / bad.folder.name / bad.name
+        if not folder.exists():
+            folder.mkdir(parents=True)
+            for path in bad.folder.iterdir():
+                if path.suffix != ".says":
+                    shutil.copy(path, folder)
+            (folder / f"{bad.name}.says").write_text(bad.says)
+        path = os.environ["PATH"]
+        os.environ["PATH"] = self.environment["PATH"]
+        try:
+            return not refused_as_told(
+                folder, str(self.models), folder / f"{bad.name}.says")
+        finally:
+            os.environ["PATH"] = path
+
+
+# --- finding cases ---------------------------------------------------------- #
+
+
+def family_files(models: Path) -> dict[str, str]:
+    """Families by model_type."""
+    files = {}
+    for path in sorted(models.glob("*.mlir")):
+        found = re.search(r"delta\.family\s+@\w+\s+model_types\s+\[([^\]]*)\]",
+                          path.read_text())
+        for name in re.findall(r'"([^"]*)"', found[1] if found else ""):
+            files[name] = path.name
+    return files
+
+
+def unpack(archives: Path, folder: Path) -> list[Path]:
+    cases = []
+    for path in sorted(archives.glob("*.tar.xz")):
+        case = folder / path.name.removesuffix(".tar.xz")
+        with tarfile.open(path) as archive:
+            for member in archive.getmembers():
+                target = case / member.name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(archive.extractfile(member).read())
+        cases.append(case)
+    return cases
+
+
+def golden_cases(families: dict[str, str], shared: Path | None,
+                 folder: Path) -> list[Case]:
+    folders = unpack(ROOT / "test" / "data", folder / "data")
+    for name in ("golden", "golden-reshard"):
+        if shared and (shared / name).is_dir():
+            folders += sorted(path.parent for path in
+                              (shared / name).glob("*/config.json"))
+    cases = []
+    for path in folders:
+        kind = json.loads((path / "config.json").read_text())["model_type"]
+        option = "--golden"
+        if (path / "destination").is_dir():
+            option = "--golden-reshard"
+        if kind in families:
+            cases.append(Case("golden", path.name, families[kind],
+                              [option, str(path)]))
+    return cases
+
+
+def manifest_cases(families: dict[str, str], shared: Path | None,
+                   folder: Path) -> list[list[Case]]:
+    """For each manifest the cases to choose the first that holds from."""
+    found = []
+    for config in sorted((shared / "configs").glob("*.json")) if shared else ():
+        kind = json.loads(config.read_text()).get("model_type")
+        manifest = shared / "manifests" / f"{config.stem}.tsv"
+        if kind not in families or not manifest.exists():
+            continue
+        plain = ["--manifest", str(manifest), "--config", str(config)]
+        found.append([Case("manifest", config.stem, families[kind], plain)])
+        choice = []
+        for sizes in GEOMETRIES:
+            name = "".join(f"_{key}{size}" for key, size in sizes.items())
+            path = folder / f"{name}.json"
+            path.write_text(json.dumps({"trainer": sizes}))
+            choice.append(Case("manifest", config.stem + name, families[kind],
+                               [*plain, "--geometry", str(path)]))
+        found.append(choice)
+    return found
+
+
+def bind(case: Case, tools: Tools, folder: Path) -> bool:
+    """Catches the model of a case and its maps; false if the texts as they are
+    do not pass it."""
+    caught = folder / "caught" / case.kind / case.name
+    caught.mkdir(parents=True)
+    result = tools.run("delta-check", *case.arguments,
+                       DELTA_MUTANTS_CATCH=str(caught))
+    case.model = caught / "model.json"
+    if result.returncode != 0 or not case.model.exists():
+        return False
+    case.tensors = int(re.search(r": (\d+) tensors", result.stdout)[1])
+    if (caught / "keys.json").exists():
+        case.keys = caught / "keys.json"
+    case.maps, refused = tools.maps(case)
+    model = json.loads(case.model.read_text())
+    case.features = {(case.arguments[0],), ("keys", case.keys is not None)}
+    for side in ("trainer", "rollout"):
+        case.features |= {
+            (side, key, size not in (1, None)) if isinstance(size, int)
+            else (side, key, str(size))
+            for key, size in model.get(side, {}).items()
+        }
+    config = model["config"]
+    if isinstance(config, str):
+        config = json.loads(Path(config).read_text())
+    case.features |= {
+        ("config", key, value if isinstance(value, bool) else None)
+        for key, value in config.items()
+    }
+    return not refused
+
+
+# --- configs that leave something out ---------------------------------------- #
+
+
+def choices(texts: list[FamilyText]) -> list[tuple[str, str | None]]:
+    """Keys that a config may leave out, and keys that may stand for another:
+    (key, None) and (key, other)."""
+    found = []
+    for text in texts:
+        for index, token in enumerate(text.tokens):
+            if token.text != "config" or token.kind != "word":
+                continue
+            keys = []
+            at = index + 1
+            while text.tokens[at].kind == "string":
+                keys.append(text.tokens[at].text.strip('"'))
+                at += 1
+                if text.tokens[at].text == "|":
+                    at += 1
+            found += [(a, b) for a in keys for b in keys if a != b]
+            if text.tokens[at].text == "else":
+                found += [(key, None) for key in keys]
+    return sorted(set(found), key=str)
+
+
+def renamed(config: dict, key: str, other: str | None) -> dict | None:
+    """The config without `key`, or with it under another name."""
+    if key not in config or other in config:
+        return None
+    left = {name: value for name, value in config.items() if name != key}
+    return {**left, other: config[key]} if other else left
+
+
+def derive(case: Case, key: str, other: str | None, tools: Tools,
+           folder: Path) -> Case | None:
+    """A golden case with another config, whose data holds only if the text
+    reads the same from it."""
+    path = Path(case.arguments[1])
+    model = json.loads(case.model.read_text())
+    config = renamed(json.loads((path / "config.json").read_text()), key, other)
+    if config is None:
+        return None
+    model["config"] = config
+    # Before a case is made: does it have a chance?
+    trial = Case("", "", case.family, [], folder / "trial.json", case.keys)
+    trial.model.write_text(json.dumps(model))
+    if tools.maps(trial)[0] != case.maps:
+        return None
+    name = f"{case.name}_without_{key}" + (f"_but_{other}" if other else "")
+    copy = folder / "derived" / name
+    copy.mkdir(parents=True)
+    for file in path.iterdir():
+        if file.name != "config.json":
+            (copy / file.name).symlink_to(file)
+    (copy / "config.json").write_text(json.dumps(config))
+    return Case("golden", name, case.family, [case.arguments[0], str(copy)])
+
+
+def sequential(case: Case, folder: Path) -> Case | None:
+    """A golden case whose trainer keeps its experts one by one: the same
+    parameters under the names of that scheme, as cases of both schemes show
+    them."""
+    path = Path(case.arguments[1])
+    if case.arguments[0] != "--golden":
+        return None
+    old = (path / "sources.json").read_text()
+    new = re.sub(r"experts\.(linear_fc[12]\.(?:weight|bias))(\d+)\"",
+                 r'experts.local_experts.\2.\1"', old)
+    if old == new:
+        return None
+    copy = folder / "derived" / f"{case.name}_sequential"
+    copy.mkdir(parents=True)
+    for file in path.iterdir():
+        if file.name != "sources.json":
+            (copy / file.name).symlink_to(file)
+    (copy / "sources.json").write_text(new)
+    return Case("golden", copy.name, case.family, ["--golden", str(copy)])
+
+
+def derived_cases(cases: list[Case], texts: list[FamilyText], tools: Tools,
+                  folder: Path) -> list[Case]:
+    """For each key that may be left out or renamed the first case that holds
+    then, and one with sequential experts. Without a model_type the architectures
+    choose the family."""
+    found = []
+    for key, other in [("model_type", None), *choices(texts)]:
+        for case in cases:
+            new = derive(case, key, other, tools, folder)
+            if new and bind(new, tools, folder):
+                found.append(new)
+                break
+    for case in cases:
+        new = sequential(case, folder)
+        if new and bind(new, tools, folder):
+            return [*found, new]
+    return found
+
+
+def varied_first(cases: list[Case]) -> list[Case]:
+    """Orders cases so that each adds as much that is new as it can."""
+    left, ordered, seen = list(cases), [], set()
+    while left:
+        best = max(left, key=lambda case: len(case.features - seen))
+        left.remove(best)
+        ordered.append(best)
+        seen |= best.features
+    return ordered
+
+
+def bad_inputs(families: dict[str, str], folder: Path) -> list[BadInput]:
+    """Inputs of test/models that the family of their config must refuse."""
+    inputs = []
+    for test in sorted((ROOT / "test" / "models").glob("bad-*.test")):
+        here = folder / "bad" / test.stem
+        here.mkdir(parents=True)
+        parts = re.split(r"^(?:#--- |//--- )(.+)\n", test.read_text(),
+                         flags=re.M)
+        files = dict(zip(parts[1::2], parts[2::2]))
+        for name, text in files.items():
+            if not name.endswith(".says"):
+                (here / name).write_text(text)
+        for name, says in files.items():
+            stem = name.removesuffix(".says")
+            # What is said elsewhere does not come from a family text.
+            if stem == name or says.startswith("$") or "%models" not in says:
+                continue
+            try:
+                model = json.loads(files[stem + ".json"])
+                config = model["config"]
+                if isinstance(config, str):
+                    config = json.loads(files[config])
+                kind = config["model_type"]
+            except (KeyError, TypeError, ValueError):
+                continue
+            if isinstance(kind, str) and kind in families:
+                inputs.append(BadInput(stem, families[kind], here, says))
+    return inputs
+
+
+def digest(*parts: object) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
