@@ -177,6 +177,11 @@ def layers(config: dict, count: int) -> dict:
     return config
 
 
+# Without the number of key/value heads there are as many as heads. Qwen3's own
+# default is 32.
+EQUAL_HEADS = layers({**DENSE, "num_attention_heads": 32, "head_dim": 2}, 1)
+del EQUAL_HEADS["num_key_value_heads"]
+
 # A first stage without layers, a last one with its loss alone.
 NESTED = [
     ["embedding", "decoder"],
@@ -316,6 +321,7 @@ CASES = [
     Case("export_nemotron_h_latent_tp2_ep2_etp2",
          {**HYBRID_LATENT, "moe_intermediate_size": 10},
          geometry(tp=2, ep=2, etp=2)),
+    Case("export_qwen3_kv_heads_left_out_tp2", EQUAL_HEADS, geometry(tp=2)),
     Case("export_gpt_oss_sequential_tp2_ep2", layers(BIASED, 2),
          {**geometry(tp=2, ep=2), **SEQUENTIAL}),
     Case("export_qwen3_unpadded_tp2",

@@ -92,6 +92,7 @@ EXPORT = [
     "glm4_moe_tp4_ep2_etp2_pp2_vpp2",
     "glm4_moe_plain_tp2_ep4",
     "gpt_oss_sequential_tp2_ep2",
+    "qwen3_kv_heads_left_out_tp2",
     "nemotron_h_latent_tp2_ep2_etp2",
     "qwen3_unpadded_tp2",
 ]
