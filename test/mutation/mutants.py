@@ -43,7 +43,8 @@ class Mutant:
     source: str  # the whole changed text
 
 
-def swap(text: FamilyText, a: tuple[int, int], b: tuple[int, int]) -> list[Edit]:
+def swap(text: FamilyText, a: tuple[int, int],
+         b: tuple[int, int]) -> list[Edit]:
     return [(*a, text.source[slice(*b)]), (*b, text.source[slice(*a)])]
 
 

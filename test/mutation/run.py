@@ -34,9 +34,9 @@ from text import FamilyText
 
 STAGES = ("verifier", "proof", "cross-check", "manifest", "golden", "live",
           "bad input")
-# What a mutant meets in any event: so many golden cases of so many families that
-# its block is part of, and one manifest. It meets the others only if these do
-# not stop it.
+# What a mutant meets in any event: so many golden cases of so many families
+# that its block is part of, and one manifest. It meets the others only if these
+# do not stop it.
 FIRST_FAMILIES = 2
 FIRST_CASES = 2
 
@@ -49,7 +49,8 @@ class World:
         """`only`: a pattern of golden cases, none else and no manifests."""
         self.binaries, self.model_folder, self.out = binaries, models, out
         self.texts = {
-            path.name: FamilyText(path) for path in sorted(models.glob("*.mlir"))
+            path.name: FamilyText(path)
+            for path in sorted(models.glob("*.mlir"))
         }
         families = family_files(models)
         work = out / "cases"
@@ -158,7 +159,7 @@ class Trial:
         self.families = world.users.get((mutant.file, mutant.top), [])
         self.mutant = mutant
         self.stops: dict[str, str] = {}  # stage: by which case
-        self.differs = False
+        self.changed: list[Case] = []  # other maps than the original's
 
     def run(self) -> dict:
         self.tools.change(self.mutant.file, self.mutant.source)
@@ -169,7 +170,7 @@ class Trial:
         first = next((s for s in STAGES if s in self.stops), "")
         if first:
             verdict = "stopped"
-        elif self.differs:
+        elif self.changed:
             verdict = "survived"
         else:
             verdict = "no difference"
@@ -195,7 +196,7 @@ class Trial:
         for case in late:
             if not self.stops:
                 self._compare([case])
-        if not self.stops and self.live and self.differs:
+        if not self.stops and self.live:
             self._ask_converter()
         if not self.stops:
             for family in self.families:
@@ -215,7 +216,7 @@ class Trial:
                 return
             if maps != case.maps:
                 changed.append(case)
-        self.differs |= bool(changed)
+        self.changed += changed
         for kind in ("manifest", "golden"):
             for case in changed:
                 if case.kind == kind and kind not in self.stops:
@@ -224,11 +225,13 @@ class Trial:
                         self.stops[stage] = case.name
 
     def _ask_converter(self) -> None:
-        result = subprocess.run(
-            [*self.live, *self.families], env=self.tools.environment,
-            stdin=subprocess.DEVNULL, capture_output=True)
-        if result.returncode == 1:
-            self.stops["live"] = "live converter"
+        for case in self.changed:
+            result = subprocess.run(
+                [*self.live, case.model], env=self.tools.environment,
+                stdin=subprocess.DEVNULL, capture_output=True)
+            if result.returncode == 1:
+                self.stops["live"] = case.name
+                return
 
 
 def reached(world: World, tools: Tools, mutant: Mutant) -> bool:
@@ -278,9 +281,10 @@ def _trial(mutant: Mutant) -> tuple[Mutant, dict]:
     return mutant, result
 
 
-def run_all(world: World, mutants: list[Mutant], jobs: int,
-            live: list[str]) -> list[tuple[Mutant, dict]]:
-    """Results in the order of the mutants; known ones come from the cache."""
+def run_all(world: World, mutants: list[Mutant], jobs: int, live: list[str],
+            minutes: float | None = None) -> list[tuple[Mutant, dict]]:
+    """Results in the order of the mutants, of those that the time is enough
+    for; known ones come from the cache."""
     global _world, _live
     _world, _live = world, live
     path = world.out / "cache.json"
@@ -292,11 +296,15 @@ def run_all(world: World, mutants: list[Mutant], jobs: int,
             [world.texts[name].source for name in sorted(world.texts)
              if name != mutant.file])
 
-    # More cases do not save what one of them stopped.
-    results = {m: cache[key(m)] for m in mutants
-               if cache.get(key(m), {}).get("first")}
-    todo = [mutant for mutant in mutants if mutant not in results]
+    # More cases do not save what one of them stopped; the others are tried
+    # again, last.
+    known = {m: cache[key(m)] for m in mutants if key(m) in cache}
+    results = {m: result for m, result in known.items() if result["first"]}
+    todo = [mutant for mutant in mutants if mutant not in known]
+    todo += [mutant for mutant in known if mutant not in results]
     start = time.monotonic()
+    if minutes == 0:
+        results, todo = known, []
     with multiprocessing.get_context("fork").Pool(jobs, _start) as pool:
         for number, (mutant, result) in enumerate(
                 pool.imap_unordered(_trial, todo, chunksize=4), 1):
@@ -306,7 +314,11 @@ def run_all(world: World, mutants: list[Mutant], jobs: int,
                 print(f"{number} of {len(todo)}, "
                       f"{time.monotonic() - start:.0f} s", file=sys.stderr,
                       flush=True)
-    return [(mutant, results[mutant]) for mutant in mutants]
+            if minutes and time.monotonic() - start > minutes * 60:
+                path.write_text(json.dumps(cache))
+                break
+    results = {**known, **results}
+    return [(m, results[m]) for m in mutants if m in results]
 
 
 # --- report ----------------------------------------------------------------- #
@@ -321,8 +333,8 @@ def count(results: list[tuple[Mutant, dict]]) -> Counter:
     counts = Counter(mutants=len(results))
     for _, result in results:
         first = result["first"]
-        counts["accepted"] += first not in ("", "verifier", "proof", "bad input")
-        counts["accepted"] += result["verdict"] == "survived"
+        counts["accepted"] += (result["verdict"] == "survived"
+                               or first in STAGES[2:6])
         if first in ("verifier", "proof"):
             counts[first] += 1
             continue
@@ -402,8 +414,10 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--sample", type=int, help="so many, by chance")
     parser.add_argument("--live", type=shlex.split, default=[],
-                        help="command that holds families against the live "
-                        "converter; exit code 1 stops a mutant")
+                        help="command that holds a model.json against the "
+                        "live converter; exit code 1 stops a mutant")
+    parser.add_argument("--minutes", type=float, help="stop after so long; the "
+                        "next run goes on; 0: what is known, once more")
     parser.add_argument("--write", action="store_true",
                         help="put the results into README.md")
     options = parser.parse_args()
@@ -423,7 +437,8 @@ def main() -> int:
     if options.sample:
         mutants = random.Random(1).sample(mutants, options.sample)
     start = time.monotonic()
-    results = run_all(world, mutants, options.jobs, options.live)
+    results = run_all(world, mutants, options.jobs, options.live,
+                      options.minutes)
     lines = [describe(*result) for result in results]
     (out / "results.txt").write_text("\n".join(lines) + "\n")
     known = json.loads((Path(__file__).parent / "known.json").read_text())
@@ -434,9 +449,9 @@ def main() -> int:
         f"{len(world.manifests[name])} manifests, {len(world.bad[name])} bad "
         "inputs)" for name in world.tested)
     command = "`tools/dev mutants`" if not options.files else "a part"
-    head = (f"{datetime.date.today()}, {command}, {len(mutants)} mutants, "
-            f"{time.monotonic() - start:.0f} s with {options.jobs} processes. "
-            f"Families: {counts}.\n")
+    head = (f"{datetime.date.today()}, {command}: {len(results)} of "
+            f"{len(mutants)} mutants, {time.monotonic() - start:.0f} s with "
+            f"{options.jobs} processes. Families: {counts}.\n")
     print(head, table(results), reasons(left), sep="\n")
     for mutant, result, reason in left:
         if not reason:

@@ -1,4 +1,4 @@
-# ===- stages.py - What may stop a mutant ----------------------------------=== #
+# ===- stages.py - What may stop a mutant ---------------------------------=== #
 #
 # Part of the delta project, under the Apache License v2.0 with LLVM
 # Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -39,15 +39,24 @@ GEOMETRIES = (
     {"tp": 2},
 )
 
-# delta-check compiles a plan to read its tables. Optimizing it takes most of
-# the time and changes none of them. The model that is compiled lies in the
-# temporary folder meanwhile.
+# delta-check compiles a plan to read its tables, and runs none of its kernels:
+# they, and optimizing, would take most of the time. The model that is compiled
+# lies in the temporary folder meanwhile.
+KERNELS = """#include "codegen/device/Kernels.h"
+namespace delta::device {
+struct Bf16;
+struct Fp16;
+struct Fp32;
+struct Int64;
+template <typename> constexpr delta_host_kernels_t hostKernels() { return {}; }
+} // namespace delta::device
+"""
 HOST_COMPILER = """#!/bin/sh
 if [ -n "$DELTA_MUTANTS_CATCH" ]; then
   cp "$TMPDIR"/delta-*/model.json "$DELTA_MUTANTS_CATCH"/
   cp "$TMPDIR"/delta-*/keys.json "$DELTA_MUTANTS_CATCH"/ 2>/dev/null
 fi
-exec c++ "$@" -O0 $DELTA_MUTANTS_LINKER
+exec c++ -I"$DELTA_MUTANTS_INCLUDE" "$@" -O0 $DELTA_MUTANTS_LINKER
 """
 
 
@@ -95,6 +104,9 @@ class Tools:
             prefix / "share" / "delta" / "include")
         for name, text in self.original.items():
             (self.models / name).write_text(text)
+        kernels = folder / "codegen" / "device" / "HostKernels.h"
+        kernels.parent.mkdir(parents=True)
+        kernels.write_text(KERNELS)
         compiler = folder / "host-compiler"
         compiler.write_text(HOST_COMPILER)
         compiler.chmod(0o755)
@@ -102,6 +114,7 @@ class Tools:
             **os.environ,
             "TMPDIR": str(folder / "tmp"),
             "DELTA_CXX": str(compiler),
+            "DELTA_MUTANTS_INCLUDE": str(folder),
             "DELTA_MUTANTS_LINKER":
                 "-fuse-ld=lld" if shutil.which("ld.lld") else "",
             "DELTA_BIN": str(folder / "bin"),
@@ -277,7 +290,7 @@ def bind(case: Case, tools: Tools, folder: Path) -> bool:
     return not refused
 
 
-# --- configs that leave something out ---------------------------------------- #
+# --- configs that leave something out --------------------------------------- #
 
 
 def choices(texts: list[FamilyText]) -> list[tuple[str, str | None]]:
@@ -334,32 +347,53 @@ def derive(case: Case, key: str, other: str | None, tools: Tools,
     return Case("golden", name, case.family, [case.arguments[0], str(copy)])
 
 
-def sequential(case: Case, folder: Path) -> Case | None:
-    """A golden case whose trainer keeps its experts one by one: the same
-    parameters under the names of that scheme, as cases of both schemes show
-    them."""
+# Names that the same parameters have in trainers that the data does not show:
+# experts kept one by one, norms that are not fused into the projection after
+# them, other releases. The modules of Megatron-Core have them.
+OTHER_NAMES = {
+    "sequential": [
+        (r"experts\.(linear_fc[12]\.(?:weight|bias))(\d+)$",
+         r"experts.local_experts.\2.\1"),
+    ],
+    "not_fused": [
+        (r"self_attention\.linear_qkv\.layer_norm_weight$",
+         "input_layernorm.weight"),
+        (r"mlp\.linear_fc1\.layer_norm_weight$", "pre_mlp_layernorm.weight"),
+        (r"mixer\.in_proj\.layer_norm_weight$", "norm.weight"),
+    ],
+    "other_release": [
+        (r"conv1d_(weight|bias)$", r"conv1d.\1"),
+        (r"decoder\.final_norm\.weight$", "decoder.final_layernorm.weight"),
+    ],
+}
+
+
+def other_names(case: Case, kind: str, folder: Path) -> Case | None:
+    """A golden case with the names of another trainer."""
     path = Path(case.arguments[1])
     if case.arguments[0] != "--golden":
         return None
-    old = (path / "sources.json").read_text()
-    new = re.sub(r"experts\.(linear_fc[12]\.(?:weight|bias))(\d+)\"",
-                 r'experts.local_experts.\2.\1"', old)
-    if old == new:
+    lines = json.loads((path / "sources.json").read_text())
+    before = [line["name"] for line in lines]
+    for line in lines:
+        for pattern, new in OTHER_NAMES[kind]:
+            line["name"] = re.sub(pattern, new, line["name"])
+    if before == [line["name"] for line in lines]:
         return None
-    copy = folder / "derived" / f"{case.name}_sequential"
+    copy = folder / "derived" / f"{case.name}_{kind}"
     copy.mkdir(parents=True)
     for file in path.iterdir():
         if file.name != "sources.json":
             (copy / file.name).symlink_to(file)
-    (copy / "sources.json").write_text(new)
+    (copy / "sources.json").write_text(json.dumps(lines))
     return Case("golden", copy.name, case.family, ["--golden", str(copy)])
 
 
 def derived_cases(cases: list[Case], texts: list[FamilyText], tools: Tools,
                   folder: Path) -> list[Case]:
     """For each key that may be left out or renamed the first case that holds
-    then, and one with sequential experts. Without a model_type the architectures
-    choose the family."""
+    then, and some with other names of the trainer. Without a model_type the
+    architectures choose the family."""
     found = []
     for key, other in [("model_type", None), *choices(texts)]:
         for case in cases:
@@ -367,10 +401,13 @@ def derived_cases(cases: list[Case], texts: list[FamilyText], tools: Tools,
             if new and bind(new, tools, folder):
                 found.append(new)
                 break
-    for case in cases:
-        new = sequential(case, folder)
-        if new and bind(new, tools, folder):
-            return [*found, new]
+    # The first three: a case without experts or without one kind of layer
+    # shows fewer names.
+    for kind in OTHER_NAMES:
+        made = (other_names(case, kind, folder) for case in cases)
+        for new in [case for case in made if case][:3]:
+            if bind(new, tools, folder):
+                found.append(new)
     return found
 
 

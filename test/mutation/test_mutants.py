@@ -1,4 +1,4 @@
-# ===- test_mutants.py - A sample of the mutation test ---------------------=== #
+# ===- test_mutants.py - A sample of the mutation test --------------------=== #
 #
 # Part of the delta project, under the Apache License v2.0 with LLVM
 # Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
