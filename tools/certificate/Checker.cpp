@@ -32,10 +32,9 @@ uint32_t indexIn(const json &value, const std::string &what, uint32_t count) {
   return uint32_t(i);
 }
 
-const json &list(const json &node, const std::string &key) {
-  if (!node.is_object() || !node.contains(key) || !node.at(key).is_array())
-    wrong("\"" + key + "\" is not there or no list");
-  return node.at(key);
+/// Throws where there is none.
+const json::array_t &list(const json &node, const std::string &key) {
+  return node.at(key).get_ref<const json::array_t &>();
 }
 
 int64_t product(const delta_class_t &c) {
@@ -109,8 +108,7 @@ private:
     for (uint32_t i = 0; i < side.num_layers; ++i) {
       const delta_placement_t &row = side.layers[i];
       const delta_placement_t &last = side.layers[i ? i - 1 : 0];
-      std::pair<uint32_t, uint32_t> here(row.chunk, row.stage);
-      std::pair<uint32_t, uint32_t> before(last.chunk, last.stage);
+      std::pair here(row.chunk, row.stage), before(last.chunk, last.stage);
       uint32_t local = neutral ? i : i && here == before ? last.local + 1 : 0;
       bool atEnd = row.stage + row.chunk == 0 ||
                    (row.stage + 1 == side.pp && row.chunk + 1 == side.vpp);
