@@ -412,7 +412,7 @@ def Delta_TensorOp : Delta_Op<"tensor"> {
     Example:
     ```mlir
     delta.tensor "experts.down" = %down as [E, I, H] stacked
-    delta.tensor "A_log" = %a as [E] : storage | f32
+    delta.tensor "decay" = %decay as [E] : storage | f32
     ```
 
     **Constraints**

@@ -8,9 +8,9 @@
 
 NAME.says is all that the compiler prints, word for word; %models stands for
 the folder of the installed families, whose lines are not told, since they
-change for other reasons, %types for the list of their types. A first line `$ ...` holds more
-arguments. Every input must end with exit code 1, leave the output file that is
-there untouched, and leave no other file behind.
+change for other reasons, %types for the list of their types. A first line
+`$ ...` holds more arguments. Every input must end with exit code 1, leave the
+output file that is there untouched, and leave no other file behind.
 """
 
 import re
