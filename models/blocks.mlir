@@ -156,6 +156,19 @@ delta.block @gqa {
   delta.tensor "v_proj.weight" = %v as [g * d, H]
 }
 
+// As above, with a gate for each query head, which the trainer stores after the
+// query heads of the group and the checkpoint after each of them.
+delta.block @gated_gqa {
+  %w = delta.param "linear_qkv.weight" [(2 * n + 2 * g) * d, H] : storage
+  %all = delta.unshard %w dim 0 over tp
+  %groups = delta.reshape %all [g, 2 * (n / g) + 2, d, H]
+  %q, %gate, %k, %v = delta.split %groups dim 1 [n / g, n / g, 1, 1]
+  %heads = delta.concat %q, %gate dim 2
+  delta.tensor "q_proj.weight" = %heads as [2 * n * d, H]
+  delta.tensor "k_proj.weight" = %k as [g * d, H]
+  delta.tensor "v_proj.weight" = %v as [g * d, H]
+}
+
 delta.block @gqa_bias {
   %w = delta.param "linear_qkv.bias" [(n + 2 * g) * d] : storage
   %all = delta.unshard %w dim 0 over tp
@@ -215,6 +228,30 @@ delta.block @named_gated_experts {
         [H, I] : storage
     %down = delta.unshard %fc2 dim 1 over etp
     delta.tensor "{expert}.{down}.weight" = %down as [H, I]
+  }
+}
+
+// Experts with a gate, all in one tensor, the gates before the up projections.
+// Needs: E, I, transposed (input features before output features)
+delta.block @stacked_experts {
+  delta.experts E {
+    %fc1 = delta.param grouped "linear_fc1.weight{expert}"
+        | sequential "local_experts.{expert}.linear_fc1.weight"
+        [2 * I, H] : storage
+    %gate_up = delta.unshard %fc1 dim 0 over etp sections [I, I]
+    %fc2 = delta.param grouped "linear_fc2.weight{expert}"
+        | sequential "local_experts.{expert}.linear_fc2.weight"
+        [H, I] : storage
+    %down = delta.unshard %fc2 dim 1 over etp
+    delta.if transposed {
+      %in_out = delta.transpose %gate_up [1, 0]
+      delta.tensor "gate_up_proj" = %in_out as [E, H, 2 * I] stacked
+      %out_in = delta.transpose %down [1, 0]
+      delta.tensor "down_proj" = %out_in as [E, I, H] stacked
+    } else {
+      delta.tensor "gate_up_proj" = %gate_up as [E, 2 * I, H] stacked
+      delta.tensor "down_proj" = %down as [E, H, I] stacked
+    }
   }
 }
 

@@ -21,3 +21,34 @@ delta.block @mtp_joint {
   delta.use @vector with trained = "final_layernorm.weight", tensor = norm,
       size = H
 }
+
+//===----------------------------------------------------------------------===//
+// The Qwen line: a joint at the top of the checkpoint, beside the layers
+//===----------------------------------------------------------------------===//
+
+// The config of Qwen3-Next does not tell: there the key list does.
+delta.block @qwen_mtp_depth {
+  delta.use @mtp_depth with first_mtp = "mtp.fc.weight",
+      in_config = config "mtp_num_hidden_layers" | "num_nextn_predict_layers"
+          else select(listed "mtp.fc.weight" else false, 1, 0)
+  delta.symbol mtp_copies = ""
+  delta.require mtp le 1, "the checkpoint has one joint for its MTP layers"
+  delta.require mtp == 0 or
+                not (config "mtp_use_dedicated_embeddings" else false),
+                "embeddings of its own for the MTP layer are not mapped"
+}
+
+// Needs: mtp
+delta.block @qwen_mtp_joint {
+  delta.if mtp > 0 {
+    delta.on last {
+      delta.scope trainer "mtp.layers.0." hf "mtp." {
+        delta.use @mtp_joint with enorm = "pre_fc_norm_embedding.weight",
+            hnorm = "pre_fc_norm_hidden.weight", eh_proj = "fc.weight",
+            norm = "norm.weight"
+      }
+    }
+  } else {
+    delta.passthrough all "mtp."
+  }
+}
