@@ -148,3 +148,17 @@ delta.block @hybrid_model {
     }
   }
 }
+
+// Alone, or as the language model of one with a vision tower, which has its
+// config in a part of the whole. Needs as @hybrid_model
+delta.block @qwen3_5_model {
+  delta.if (config "text_config.hidden_size" else 0) > 0 {
+    delta.use @qwen_vision
+    delta.scope trainer "language_model." hf "" {
+      delta.use @hybrid_model with text = "model.language_model.",
+          joined = false
+    }
+  } else {
+    delta.use @hybrid_model with text = "model.", joined = false
+  }
+}
