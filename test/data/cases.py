@@ -6,6 +6,8 @@
 # ===----------------------------------------------------------------------=== #
 """Tiny configurations, sizes odd wherever a split allows it."""
 
+import re
+
 from families import (
     ERNIE, GEMMA2, GEMMA3, GLM, LLAMA, MIMO, MINIMAX, MISTRAL, PARALLEL, QWEN2,
     WINDOWED,
@@ -166,11 +168,131 @@ BIASED = {
 }
 
 
+NEXT = {
+    **COMMON,
+    "architectures": ["Qwen3NextForCausalLM"],
+    "model_type": "qwen3_next",
+    "decoder_sparse_step": 1,
+    "full_attention_interval": 2,
+    "head_dim": 8,
+    "hidden_size": 20,
+    "intermediate_size": 28,
+    "linear_conv_kernel_dim": 4,
+    "linear_key_head_dim": 3,
+    "linear_num_key_heads": 4,
+    "linear_num_value_heads": 12,
+    "linear_value_head_dim": 5,
+    "mlp_only_layers": [],
+    "moe_intermediate_size": 6,
+    "norm_topk_prob": True,
+    "num_attention_heads": 4,
+    "num_experts": 4,
+    "num_experts_per_tok": 2,
+    "num_hidden_layers": 4,
+    "num_key_value_heads": 2,
+    "partial_rotary_factor": 0.25,
+    "rope_theta": 10000000.0,
+    "shared_expert_intermediate_size": 12,
+    "vocab_size": 61,
+}
+
+VISION = {
+    "deepstack_visual_indexes": [],
+    "depth": 3,
+    "hidden_size": 12,
+    "in_channels": 3,
+    "intermediate_size": 20,
+    "num_heads": 4,
+    "num_position_embeddings": 9,
+    "out_hidden_size": 20,
+    "patch_size": 2,
+    "spatial_merge_size": 2,
+    "temporal_patch_size": 2,
+}
+
+ROPE = {
+    "mrope_interleaved": True,
+    "mrope_section": [2, 1, 1],
+    "rope_type": "default",
+    "rope_theta": 10000000.0,
+    "partial_rotary_factor": 0.25,
+}
+
+# Dense and without a tower.
+DELTA_NET = {
+    **COMMON,
+    "architectures": ["Qwen3_5ForCausalLM"],
+    "model_type": "qwen3_5_text",
+    "attention_bias": False,
+    "attn_output_gate": True,
+    "dtype": "bfloat16",
+    "full_attention_interval": 2,
+    "head_dim": 16,
+    "hidden_size": 20,
+    "intermediate_size": 28,
+    "layer_types": ["linear_attention", "full_attention"] * 2,
+    "linear_conv_kernel_dim": 4,
+    "linear_key_head_dim": 3,
+    "linear_num_key_heads": 4,
+    "linear_num_value_heads": 12,
+    "linear_value_head_dim": 5,
+    "mlp_only_layers": [],
+    "mtp_num_hidden_layers": 1,
+    "mtp_use_dedicated_embeddings": False,
+    "num_attention_heads": 4,
+    "num_hidden_layers": 4,
+    "num_key_value_heads": 2,
+    "rope_parameters": ROPE,
+    "vocab_size": 61,
+}
+
+
+def seeing(kind: str, text: dict, indexes: list) -> dict:
+    """A model with a vision tower; `indexes` are its deepstack outputs."""
+    names = {"qwen3_5": "Qwen3_5", "qwen3_vl": "Qwen3VL"}
+    family = names[kind.removesuffix("_moe")]
+    moe = "Moe" if kind.endswith("_moe") else ""
+    return {
+        "architectures": [f"{family}{moe}ForConditionalGeneration"],
+        "model_type": kind,
+        "text_config": {**text, "model_type": f"{kind}_text"},
+        "tie_word_embeddings": False,
+        "vision_config": {
+            **VISION, "deepstack_visual_indexes": indexes, "model_type": kind,
+        },
+    }
+
+
+SEEING_DELTA_NET = seeing("qwen3_5", DELTA_NET, [])
+SEEING_SPARSE = seeing(
+    "qwen3_5_moe",
+    {
+        **DELTA_NET,
+        "moe_intermediate_size": 6,
+        "num_experts": 4,
+        "num_experts_per_tok": 2,
+        "shared_expert_intermediate_size": 12,
+    },
+    [])
+SEEING_DENSE = seeing(
+    "qwen3_vl",
+    {**DENSE, "head_dim": 8, "num_attention_heads": 4,
+     "num_key_value_heads": 2, "rope_scaling": ROPE},
+    [0, 2])
+SEEING_EXPERTS = seeing(
+    "qwen3_vl_moe",
+    {**EXPERTS, "head_dim": 8, "hidden_size": 20, "moe_intermediate_size": 6,
+     "num_attention_heads": 4, "num_experts": 4, "rope_scaling": ROPE},
+    [1])
+
+
 def tied(config: dict) -> dict:
     return {**config, "tie_word_embeddings": True}
 
 
 def layers(config: dict, count: int) -> dict:
+    if "text_config" in config:
+        return {**config, "text_config": layers(config["text_config"], count)}
     config = {**config, "num_hidden_layers": count}
     if "layer_types" in config:
         config["layer_types"] = config["layer_types"][:count]
@@ -197,6 +319,33 @@ STANDALONE = [
 ]
 FEW_KEYS = {**layers(MINIMAX, 2), "num_key_value_heads": 2}
 SEQUENTIAL = {"provider": {"moe_grouped_gemm": False}}
+# The config of Qwen3-Next does not tell.
+MTP = {"provider": {"mtp_num_layers": 1}}
+
+
+def stacked(prefix: str, numbers: range, sparse: dict) -> dict:
+    """The key list of a checkpoint with stacked experts in some layers."""
+    text = sparse["text_config"]
+    experts = text["num_experts"]
+    hidden, inner = text["hidden_size"], text["moe_intermediate_size"]
+    shapes = {
+        "gate_up_proj": [experts, 2 * inner, hidden],
+        "down_proj": [experts, hidden, inner],
+    }
+    return {
+        "drop": [re.escape(prefix) + r"\d+\.mlp\.experts\."],
+        "add": {
+            f"{prefix}{number}.mlp.experts.{name}": shape
+            for number in numbers
+            for name, shape in shapes.items()
+        },
+    }
+
+
+STACKED_MTP = {"keys": stacked("mtp.layers.", range(1), SEEING_SPARSE)}
+STACKED = {
+    "keys": stacked("model.language_model.layers.", range(4), SEEING_SPARSE)
+}
 
 CASES = [
     # Virtual stages on the destination.
@@ -243,6 +392,18 @@ CASES = [
          geometry(tp=2, pp=2), geometry(8, ep=4, pp=2, vpp=2)),
     Case("reshard_nemotron_h_moe_tp2_ep4_to_ep2_etp3", HYBRID_EXPERTS,
          geometry(tp=2, ep=4), geometry(ep=2, etp=3)),
+    # Delta nets, MTP layers, vision towers.
+    Case("reshard_qwen3_next_mtp_tp2_ep2_to_tp4_etp2_pp2", NEXT,
+         {**geometry(tp=2, ep=2), **MTP},
+         {**geometry(tp=4, etp=2, pp=2), **MTP}),
+    Case("reshard_qwen3_5_tied_tp2_pp2_to_pp2_vpp2", tied(SEEING_DELTA_NET),
+         geometry(tp=2, pp=2), geometry(8, pp=2, vpp=2)),
+    Case("reshard_qwen3_5_moe_tp2_ep4_to_ep2_etp2_pp2", SEEING_SPARSE,
+         geometry(tp=2, ep=4), geometry(ep=2, etp=2, pp=2)),
+    Case("reshard_qwen3_vl_tp4_to_tp2_pp2", SEEING_DENSE,
+         geometry(tp=4), geometry(tp=2, pp=2)),
+    Case("reshard_qwen3_vl_moe_tp2_ep2_to_tp4_etp2", layers(SEEING_EXPERTS, 2),
+         geometry(tp=2, ep=2), geometry(tp=4, etp=2)),
 
     # To the checkpoint.
     Case("export_qwen3_tied_tp2_pp2_vpp2", tied(DENSE),
@@ -327,4 +488,20 @@ CASES = [
     Case("export_qwen3_unpadded_tp2",
          {**layers(DENSE, 1), "vocab_size": 62},
          {**geometry(tp=2), "pad_vocab": False}),
+    Case("export_qwen3_next_mtp_tp2_ep2_pp2", NEXT,
+         {**geometry(tp=2, ep=2, pp=2), **MTP}),
+    Case("export_qwen3_next_tp4_ep2_etp2_pp2_vpp2", NEXT,
+         geometry(tp=4, ep=2, etp=2, pp=2, vpp=2)),
+    Case("export_qwen3_5_tied_tp2_pp2", tied(SEEING_DELTA_NET),
+         geometry(tp=2, pp=2)),
+    Case("export_qwen3_5_text_tp4_pp2_vpp2", DELTA_NET,
+         geometry(tp=4, pp=2, vpp=2)),
+    Case("export_qwen3_5_moe_stacked_tp2_ep2_etp2_pp2", SEEING_SPARSE,
+         {**geometry(tp=2, ep=2, etp=2, pp=2), **STACKED}),
+    Case("export_qwen3_5_moe_stacked_mtp_tp2_ep4", SEEING_SPARSE,
+         {**geometry(tp=2, ep=4), **STACKED_MTP}),
+    Case("export_qwen3_vl_tied_tp2_pp2", tied(SEEING_DENSE),
+         geometry(tp=2, pp=2)),
+    Case("export_qwen3_vl_moe_tp4_ep2_etp2_pp2", SEEING_EXPERTS,
+         geometry(tp=4, ep=2, etp=2, pp=2)),
 ]

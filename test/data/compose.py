@@ -145,7 +145,8 @@ def pretty(value: dict) -> str:
 def reshard_files(case: Case, exports: list[dict]) -> dict[str, bytes]:
     """The files of a trainer to trainer case."""
     source, destination = map(Side, exports)
-    tags = join(source, destination, case.config["vocab_size"])
+    text = case.config.get("text_config", case.config)
+    tags = join(source, destination, text["vocab_size"])
     read = np.zeros(source.num_tags, bool)
     read[tags[tags >= 0]] = True
     why = "vocabulary padding"

@@ -23,8 +23,6 @@ FAMILIES = (
     "qwen2", "qwen3", "nemotron_h", "gpt_oss", "llama3", "mixtral", "gemma3",
     "glm4_moe",
 )
-# Cases of architectures that have no family here.
-OTHERS = ("qwen3_next", "qwen3_vl", "qwen3_5")
 
 
 def cases(folder: str) -> list[str]:
@@ -33,9 +31,7 @@ def cases(folder: str) -> list[str]:
     return sorted(
         path.name
         for path in (SHARED / folder).iterdir()
-        if path.is_dir()
-        and path.name.startswith(FAMILIES)
-        and not path.name.startswith(OTHERS)
+        if path.is_dir() and path.name.startswith(FAMILIES)
     )
 
 
@@ -92,6 +88,11 @@ MANIFESTS = {
     },
     "gemma-3-270m": {"tp": 2, "pp": 3},
     "Falcon-H1-0.5B": {"pp": 4},
+    "Qwen3-Next-80B-A3B-Thinking": {
+        "tp": 8, "ep": 4, "etp": 2, "pp": 4, "vpp": 2, "mtp_layers": 1,
+    },
+    "Qwen3.5-35B-A3B": {"tp": 2, "ep": 8, "pp": 2, "mtp_layers": 1},
+    "Qwen3-VL-30B-A3B-Instruct": {"tp": 2, "ep": 8, "pp": 2},
 }
 
 
@@ -113,6 +114,22 @@ def test_manifest(model: str, parallel: bool, tmp_path: Path) -> None:
     assert code == 0, errors
     assert report["tensors"] == totals[model]["tensors"]
     assert report["elements"] == totals[model]["params"]
+
+
+@pytest.mark.parametrize(
+    "model", ["Qwen3-Next-80B-A3B-Thinking", "Qwen3.5-35B-A3B"])
+def test_manifest_without_training_its_prediction_layer(
+        model: str, tmp_path: Path) -> None:
+    """The tensors of the layer are the base checkpoint's then."""
+    geometry = write_json(
+        tmp_path / "model.json",
+        {"trainer": {"tp": 2, "ep": 8, "pp": 2, "mtp_layers": 0}})
+    code, report, errors = check(
+        tmp_path, "--manifest", SHARED / "manifests" / f"{model}.tsv",
+        "--config", SHARED / "configs" / f"{model}.json",
+        "--geometry", geometry)
+    assert report["first"] is None, report
+    assert code == 0, errors
 
 
 # ===--- data that is wrong must be noticed ---------------------------------===

@@ -60,9 +60,20 @@ FAMILIES = [
     "mimo_v2_flash_ep4_to_tp2_ep2",
     "glm4_moe_tp2_ep2_to_ep4_pp2",
 ]
+DELTA_NETS = [
+    "qwen3_next_mtp_tp2_ep2_to_tp4_etp2_pp2",
+    "qwen3_5_tied_tp2_pp2_to_pp2_vpp2",
+    "qwen3_5_moe_tp2_ep4_to_ep2_etp2_pp2",
+]
+TOWERS = [
+    "qwen3_5_moe_tp2_ep4_to_ep2_etp2_pp2",
+    "qwen3_vl_tp4_to_tp2_pp2",
+    "qwen3_vl_moe_tp2_ep2_to_tp4_etp2",
+]
 RESHARD = [
     *VIRTUAL_STAGES, *EXPERT_TENSOR, *PADDING, *LAYOUTS, *TIED, *SEQUENTIAL,
     *COPIES, *KEY_NORMS, *FAMILIES,
+    *DELTA_NETS, *TOWERS,
 ]
 EXPORT = [
     "qwen3_tied_tp2_pp2_vpp2",
@@ -95,6 +106,14 @@ EXPORT = [
     "qwen3_kv_heads_left_out_tp2",
     "nemotron_h_latent_tp2_ep2_etp2",
     "qwen3_unpadded_tp2",
+    "qwen3_next_mtp_tp2_ep2_pp2",
+    "qwen3_next_tp4_ep2_etp2_pp2_vpp2",
+    "qwen3_5_tied_tp2_pp2",
+    "qwen3_5_text_tp4_pp2_vpp2",
+    "qwen3_5_moe_stacked_tp2_ep2_etp2_pp2",
+    "qwen3_5_moe_stacked_mtp_tp2_ep4",
+    "qwen3_vl_tied_tp2_pp2",
+    "qwen3_vl_moe_tp4_ep2_etp2_pp2",
 ]
 
 
@@ -246,6 +265,27 @@ def test_further_families(case, tmp_path) -> None:
     source, destination, _ = expect_agreement(case, tmp_path)
     assert source.geometry["stage_layers"] != destination.geometry[
         "stage_layers"] or source.geometry["tp"] != destination.geometry["tp"]
+
+
+@pytest.mark.parametrize("case", DELTA_NETS)
+def test_sections_and_prediction_layers_are_regrouped(case, tmp_path) -> None:
+    source, destination, _ = expect_agreement(case, tmp_path)
+    heights = [
+        {param["shape"][0] for param in side.where("in_proj.weight")}
+        for side in (source, destination)
+    ]
+    assert heights[0] != heights[1]
+    assert source.where("mtp_model_layer.")
+    assert destination.where("mtp_model_layer.")
+
+
+@pytest.mark.parametrize("case", TOWERS)
+def test_tower_on_the_first_stage_receives(case, tmp_path) -> None:
+    _, destination, tags = expect_agreement(case, tmp_path)
+    tower = destination.where("vision_model.")
+    assert tower
+    assert {param["coords"]["pp"] for param in tower} == {0}
+    assert all(tags[tag] >= 0 for param in tower for tag in Side.tags(param))
 
 
 @pytest.mark.parametrize("case", EXPORT)

@@ -19,7 +19,9 @@ from support import needs_tools, tool, write_json
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "data"))
 
 from cases import (
-    BIASED, CASES, DENSE, EXPERTS, HYBRID, HYBRID_EXPERTS, SEQUENTIAL, Case,
+    BIASED, CASES, DELTA_NET, DENSE, EXPERTS, HYBRID, HYBRID_EXPERTS, MTP, NEXT,
+    SEEING_DELTA_NET, SEEING_DENSE, SEEING_EXPERTS, SEEING_SPARSE, SEQUENTIAL,
+    Case, tied,
 )
 from families import (
     ERNIE, GEMMA2, GEMMA3, GLM, LLAMA, MIMO, MINIMAX, MISTRAL, MIXTRAL,
@@ -39,8 +41,11 @@ def side(geometry: dict) -> dict:
         if key in ("tp", "ep", "etp", "pp", "vpp", "cp")
     }
     keys["vocab_multiple"] = geometry["make_vocab_size_divisible_by"]
-    if "provider" in geometry:
+    provider = geometry.get("provider", {})
+    if not provider.get("moe_grouped_gemm", True):
         keys["experts"] = "sequential"
+    if "mtp_num_layers" in provider:
+        keys["mtp_layers"] = provider["mtp_num_layers"]
     if "pp_layout" in geometry:
         keys["pp_layout"] = layout(geometry["pp_layout"], geometry)
     return keys
@@ -86,11 +91,14 @@ def run(folder: Path, *arguments: object) -> dict:
 
 
 def test_every_family_has_five_geometries_and_both_destinations() -> None:
-    for config in (DENSE, EXPERTS, HYBRID, BIASED, *FURTHER):
-        # The hybrid has two kinds of layers in one family.
+    towers = (SEEING_DELTA_NET, SEEING_SPARSE, SEEING_DENSE, SEEING_EXPERTS)
+    for config in (DENSE, EXPERTS, HYBRID, BIASED, NEXT, *towers, *FURTHER):
+        # The hybrid has two kinds of layers in one family; a model with a tower
+        # and one without are of one family.
+        kind = config["model_type"]
         cases = [
             case for case in [*CASES, *EXTRA]
-            if case.config["model_type"] == config["model_type"]
+            if case.config["model_type"] in (kind, f"{kind}_text")
         ]
         assert len(cases) >= 5
         assert {len(case.sides) for case in cases} == {1, 2}
@@ -100,15 +108,38 @@ def sized(multiple: int, **sizes: object) -> dict:
     return {**sizes, "make_vocab_size_divisible_by": multiple}
 
 
-# Stacked experts with biases: what the data folder has too few of.
+# What the data folder has too few of.
 EXTRA = [
     Case("run_gpt_oss_uneven_pp2_vpp2", BIASED,
          sized(4, pp=2, vpp=2, pp_layout=[2, 0, 1, 1])),
     Case("run_gpt_oss_ep8_to_tp4", BIASED, sized(1, ep=8), sized(3, tp=4)),
     Case("run_gpt_oss_sequential_ep2_to_tp2_ep4", BIASED,
-         {**sized(0, ep=2), "provider": {}}, sized(128, tp=2, ep=4)),
+         {**sized(0, ep=2), **SEQUENTIAL}, sized(128, tp=2, ep=4)),
     Case("run_nemotron_h_moe_tp2_cp2_etp3", HYBRID_EXPERTS,
          sized(4, tp=2, cp=2, etp=3)),
+    Case("run_qwen3_next_mtp_uneven_pp3", NEXT,
+         {**sized(4, tp=2, ep=4, pp=3, pp_layout=[1, 1, 2]), **MTP}),
+    Case("run_qwen3_next_tp2_etp2_pp2_vpp2_to_ep4", NEXT,
+         sized(4, tp=2, etp=2, pp=2, vpp=2), sized(1, ep=4)),
+    Case("run_qwen3_5_tp4_to_tp1", SEEING_DELTA_NET, sized(4, tp=4), sized(3)),
+    Case("run_qwen3_5_tied_to_tp2_pp4", tied(DELTA_NET), sized(4),
+         sized(4, tp=2, pp=4)),
+    Case("run_qwen3_5_moe_tp2_ep2_etp2_pp2_vpp2", SEEING_SPARSE,
+         sized(4, tp=2, ep=2, etp=2, pp=2, vpp=2)),
+    Case("run_qwen3_5_moe_sequential_to_tp4_ep2_pp2_vpp2", SEEING_SPARSE,
+         {**sized(4, ep=2), **SEQUENTIAL}, sized(4, tp=4, ep=2, pp=2, vpp=2)),
+    Case("run_qwen3_vl_tp4_pp2_vpp2", SEEING_DENSE,
+         sized(4, tp=4, pp=2, vpp=2)),
+    Case("run_qwen3_vl_tied_tp2_pp2_to_pp4", tied(SEEING_DENSE),
+         sized(4, tp=2, pp=2), sized(8, pp=4)),
+    Case("run_qwen3_vl_cp2_to_pp2_vpp2", SEEING_DENSE, sized(4, tp=2, cp=2),
+         sized(4, pp=2, vpp=2)),
+    Case("run_qwen3_vl_moe_tp2_ep2_etp2_pp2_vpp2", SEEING_EXPERTS,
+         sized(4, tp=2, ep=2, etp=2, pp=2, vpp=2)),
+    Case("run_qwen3_vl_moe_ep4_to_tp4_pp4", SEEING_EXPERTS, sized(4, ep=4),
+         sized(4, tp=4, pp=4)),
+    Case("run_qwen3_vl_moe_pp2_to_tp2_ep2_etp2_pp2_vpp2", SEEING_EXPERTS,
+         sized(4, pp=2), sized(4, tp=2, ep=2, etp=2, pp=2, vpp=2)),
 ]
 
 FURTHER_EXPERTS = (MIXTRAL, MINIMAX, ERNIE, WINDOWED, GLM)
