@@ -66,6 +66,7 @@ class FamilyText:
     def _parse(self) -> None:
         regions: list[Statement] = []
         current: Statement | None = None
+        closed: Statement | None = None
         for index, token in enumerate(self.tokens):
             if token.kind == "op":
                 first = self._first_result(index)
@@ -80,11 +81,15 @@ class FamilyText:
                 current.last = current.opens = index
                 regions.append(current)
                 current = None
+            elif token.text == "{" and closed:
+                # An `else`: the region of the same `if` goes on.
+                regions.append(closed)
             elif token.text == "}":
                 if current:
                     current.last = index
                     current = None
-                regions.pop().closes = index
+                closed = regions.pop()
+                closed.closes = index
         if current:
             current.last = len(self.tokens)
 

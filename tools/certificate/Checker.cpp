@@ -208,7 +208,8 @@ private:
         checkImage(what + " image", image, from,
                    tables.destination_is_hf ? tables.hf : tables.destination,
                    row.num_loops);
-        if (image.value_op != hf.value_op)
+        // Another trainer holds the values as this one does.
+        if (image.value_op != (tables.destination_is_hf ? hf.value_op : 0))
           wrong(what + " has two value ops");
         track = trackOf(row, image.offset, image.stride, hf);
         for (uint32_t way = image.way_begin; way < image.way_end; ++way)

@@ -53,6 +53,7 @@ class Side(enum.IntEnum):
     SOURCE = 0
     DESTINATION = 1
     HF = 2
+    COPIED = 3
 
 
 # --- tables ------------------------------------------------------------------
@@ -165,6 +166,7 @@ class delta_tables_t(c.Structure):
         ("layer_ids", c.POINTER(c.c_uint32)),
         ("boxes", c.POINTER(delta_box_t)),
         ("images", c.POINTER(delta_image_t)),
+        ("copied", delta_side_t),
     ]
 
 
@@ -246,6 +248,16 @@ class delta_sync_stats_t(c.Structure):
         ("launches", c.c_uint64),
         ("diff_seconds", c.c_double),
         ("pack_seconds", c.c_double),
+    ]
+
+
+class delta_replica_sum_t(c.Structure):
+    _fields_ = [
+        ("box", c.c_uint32),
+        ("layer", c.c_uint32),
+        ("expert", c.c_uint32),
+        ("param", c.c_uint32),
+        ("sum", c.c_uint64),
     ]
 
 
@@ -410,6 +422,12 @@ FUNCTIONS = (
      "delta_status_t (*receiver_check_bound)(const delta_receiver_t "
      "*receiver, const delta_param_t *params, uint32_t num_params, "
      "delta_error_t error)"),
+    ("sender_replica_sums", _status,
+     (_handle, _u64, c.POINTER(delta_replica_sum_t), _u64,
+      c.POINTER(c.c_uint64), _error),
+     "delta_status_t (*sender_replica_sums)(delta_sender_t *sender, "
+     "uint64_t key, delta_replica_sum_t *out, uint64_t capacity, "
+     "uint64_t *out_count, delta_error_t error)"),
 )  # fmt: skip
 
 

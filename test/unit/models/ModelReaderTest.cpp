@@ -240,7 +240,7 @@ TEST_F(ModelReader, HeadIsTheLmHeadAValueOrScores) {
   for (const char *head : {"\"score\"", "3", "{}", "{\"score\": 0}",
                            "{\"score\": 1.5}", "{\"score\": 2, \"x\": 1}"})
     EXPECT_EQ(trainer("\"head\": " + std::string(head)),
-              "model.json:1:38: error: trainer.head is " +
+              "model.json:1:33: error: trainer.head is " +
                   nlohmann::json::parse(head).dump() + required);
 }
 
