@@ -113,11 +113,12 @@ def names_of(text: FamilyText, op: Statement) -> list[tuple[str, int]]:
 
 
 def swap_alternatives(text: FamilyText, op: Statement) -> Iterator[list[Edit]]:
-    """Swap two alternative names or config keys"""
+    """Swap two alternative names, config keys or types"""
     for index in words(text, op, "|"):
+        # Between two names a scheme may stand before the second one.
         after = next(
-            at for at in range(index, op.last)
-            if text.tokens[at].kind == "string"
+            (at for at in range(index, op.last)
+             if text.tokens[at].kind == "string"), index + 1
         )
         yield swap(text, place(text, index - 1), place(text, after))
 

@@ -118,7 +118,7 @@ SAME_SHAPES = [
     ("blocks.mlir", "@gqa", "swap_results", "%k", "%v"),
     ("blocks.mlir", "@gated_mlp", "swap_names", '"gate_proj.weight"',
      '"up_proj.weight"'),
-    ("blocks.mlir", "@gated_experts", "swap_results", "%gate", "%up"),
+    ("blocks.mlir", "@named_gated_experts", "swap_results", "%gate", "%up"),
     ("gpt_oss.mlir", "@interleaved_experts", "swap_operands", "%gate", "%up"),
 ]
 
