@@ -8,7 +8,7 @@ delta.family @deepseek_v3 model_types ["deepseek_v3"]
     architectures ["DeepseekV3ForCausalLM"] {
   delta.use @sizes
   delta.use @mla_sizes
-  delta.use @deepseek_moe_sizes
+  delta.use @deepseek_moe_sizes with dense_by_default = 0
   delta.symbol router_bias = (config "topk_method" else "noaux_tc") == "noaux_tc"
   delta.decoder L
   delta.use @mtp_depth with in_config = config "num_nextn_predict_layers" else 0,

@@ -20,17 +20,22 @@ delta.block @mla_sizes {
                 "q_lora_rank is null or a size, kv_lora_rank is a size"
 }
 
-// Routed and shared experts. router_bias: the router has a bias in fp32.
+// Routed and shared experts. Which layers are dense follows a list, as what
+// Transformers writes has it, else the number of dense layers. Needs:
+// dense_by_default (their number if the config has neither)
 delta.block @deepseek_moe_sizes {
   delta.symbol F = config "intermediate_size"
   delta.symbol E = config "n_routed_experts"
   delta.symbol I = config "moe_intermediate_size"
   delta.symbol shared = I * (config "n_shared_experts" else 0)
-  delta.symbol first_moe = config "first_k_dense_replace" else 0
+  delta.symbol first_moe = config "first_k_dense_replace" else dense_by_default
+  delta.symbol mlps = config "mlp_layer_types" else ""
   delta.symbol L = config "num_hidden_layers"
   delta.require E > 0, "n_routed_experts is the number of experts"
   delta.require first_moe ge 0 and first_moe le L,
                 "first_k_dense_replace is at most num_hidden_layers"
+  delta.require len(mlps) == 0 or len(mlps) == L,
+                "mlp_layer_types lists every layer"
   delta.require (config "moe_layer_freq" else 1) == 1,
                 "every layer from first_k_dense_replace on has experts"
 }
@@ -68,7 +73,8 @@ delta.block @mla {
 }
 
 //===----------------------------------------------------------------------===//
-// Layers. Need: @mla_sizes, @deepseek_moe_sizes, router_bias
+// Layers. Need: @mla_sizes, @deepseek_moe_sizes, router_bias (whether the
+// router has a bias, in float32)
 //===----------------------------------------------------------------------===//
 
 // Router, routed experts, shared expert.
@@ -124,19 +130,33 @@ delta.block @deepseek_decoder {
     delta.use @vector with trained = "decoder.final_layernorm.weight",
         tensor = "model.norm.weight", size = H
   }
-  delta.layers where layer < first_moe {
+  delta.layers where select(len(mlps) > 0, mlps[layer] == "dense",
+                            layer < first_moe) {
     delta.scope trainer "decoder.layers.{layer}." hf "model.layers.{layer}." {
       delta.use @deepseek_dense_layer
     }
   }
-  delta.layers where layer ge first_moe {
+  delta.layers where select(len(mlps) > 0, mlps[layer] == "sparse",
+                            layer ge first_moe) {
     delta.scope trainer "decoder.layers.{layer}." hf "model.layers.{layer}." {
       delta.use @deepseek_moe_layer
     }
   }
-  delta.layers where true {
-    delta.passthrough "model.layers.{layer}.self_attn.rotary_emb.inv_freq"
-        [H / n / 2] : storage if_listed
+  delta.layers where len(mlps) > 0 and
+                     not (mlps[layer] == "dense" or mlps[layer] == "sparse") {
+    delta.require false, "the MLP of a layer is dense or sparse"
+  }
+  delta.layers where len(mlps) > 0 and
+                     (config "first_k_dense_replace" else -1) ge 0 and
+                     (mlps[layer] == "dense") ne (layer < first_moe) {
+    delta.require false,
+                  "mlp_layer_types contradicts first_k_dense_replace"
+  }
+  delta.if listed "model.layers.0.self_attn.rotary_emb.inv_freq" else false {
+    delta.layers where true {
+      delta.passthrough "model.layers.{layer}.self_attn.rotary_emb.inv_freq"
+          [H / n / 2] : storage
+    }
   }
 }
 
