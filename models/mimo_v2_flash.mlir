@@ -6,8 +6,13 @@
 // lists them by name and leaves out what differs in layers with a window. The
 // tensor is `attention_sink_bias`, whatever the model in memory calls it.
 // Routers are published in float32, and trained in the storage type.
+//
+// How many prediction layers there are only the checkpoint's key list tells, up
+// to the three of the published one. They are dense and have the attention of
+// layers with a window.
 
 delta.import "decoder.mlir"
+delta.import "mtp.mlir"
 
 delta.family @mimo_v2_flash model_types ["mimo_v2_flash"]
     architectures ["MiMoV2FlashForCausalLM"] {
@@ -22,11 +27,12 @@ delta.family @mimo_v2_flash model_types ["mimo_v2_flash"]
   delta.symbol mlps = config "mlp_layer_types" else ""
   delta.symbol E = config "n_routed_experts"
   delta.symbol I = config "moe_intermediate_size"
-  delta.symbol mtp = select(mtp_layers < 0,
-                            config "num_nextn_predict_layers" else 0,
-                            mtp_layers)
+  delta.symbol listed_mtp = select(
+      listed "model.mtp.layers.2.enorm.weight" else false, 3,
+      select(listed "model.mtp.layers.1.enorm.weight" else false, 2,
+             select(listed "model.mtp.layers.0.enorm.weight" else false, 1, 0)))
+  delta.symbol mtp = select(mtp_layers ge 0, mtp_layers, listed_mtp)
   delta.symbol mtp_copies = ""
-  delta.require mtp == 0, "its MTP layers are not mapped"
   delta.require tp le min(g, windowed_g),
                 "the trainer keeps whole key/value heads on a rank"
   delta.require (config "swa_num_attention_heads" else n) == n and
@@ -57,10 +63,7 @@ delta.family @mimo_v2_flash model_types ["mimo_v2_flash"]
   delta.layers where select(len(windows) > 0, windows[layer] ne 0,
                             attentions[layer] ne "full_attention") {
     delta.scope trainer "decoder.layers.{layer}." hf "model.layers.{layer}." {
-      delta.use @asymmetric_attention with g = windowed_g
-      delta.use @split_vector with
-          trained = "self_attention.core_attention.softmax_offset",
-          tensor = "self_attn.attention_sink_bias", size = n
+      delta.use @windowed_attention
     }
   }
   delta.layers where select(len(experts) > 0, experts[layer] == 0,
@@ -81,6 +84,32 @@ delta.family @mimo_v2_flash model_types ["mimo_v2_flash"]
       }
     }
   }
+  delta.stack mtp on last {
+    delta.scope trainer "mtp.layers.{layer}." hf "model.mtp.layers.{layer}." {
+      delta.use @mtp_joint with enorm = "enorm.weight", hnorm = "hnorm.weight",
+          eh_proj = "eh_proj.weight", norm = "final_layernorm.weight"
+      delta.scope trainer "mtp_model_layer." or "transformer_layer." hf "" {
+        delta.use @windowed_attention
+        delta.use @fused_norm with fused = "mlp.linear_fc1.layer_norm_weight",
+            alone = "pre_mlp_layernorm.weight",
+            tensor = "pre_mlp_layernorm.weight"
+        delta.scope trainer "mlp." hf "mlp." {
+          delta.use @gated_mlp with F = config "intermediate_size"
+        }
+      }
+    }
+  }
+  delta.if mtp == 0 {
+    delta.passthrough all "model.mtp."
+  }
+}
+
+// Needs: windowed_g, n, dv
+delta.block @windowed_attention {
+  delta.use @asymmetric_attention with g = windowed_g
+  delta.use @split_vector with
+      trained = "self_attention.core_attention.softmax_offset",
+      tensor = "self_attn.attention_sink_bias", size = n
 }
 
 // A key/value head's queries and key have d rows a head, its value dv. Needs:

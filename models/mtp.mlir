@@ -14,12 +14,27 @@ delta.block @mtp_depth {
 // The joint of a prediction layer: norms of the embedding and of the hidden
 // state, and the projection of both. Needs: H, the four tensor names
 delta.block @mtp_joint {
-  delta.use @vector with trained = "enorm.weight", tensor = enorm, size = H
-  delta.use @vector with trained = "hnorm.weight", tensor = hnorm, size = H
+  delta.use @mtp_norms
   delta.use @column_parallel with trained = "eh_proj.weight", tensor = eh_proj,
       out = H, in = 2 * H
+}
+
+// The norms of a joint. Needs: H, enorm, hnorm, norm (tensor names)
+delta.block @mtp_norms {
+  delta.use @vector with trained = "enorm.weight", tensor = enorm, size = H
+  delta.use @vector with trained = "hnorm.weight", tensor = hnorm, size = H
   delta.use @vector with trained = "final_layernorm.weight", tensor = norm,
       size = H
+}
+
+// A projection whose halves the checkpoint has the other way round, the hidden
+// state before the embedding. Needs: H, eh_proj
+delta.block @mtp_swapped_projection {
+  %w = delta.param "eh_proj.weight" [H, 2 * H] : storage
+  %all = delta.unshard %w dim 0 over tp
+  %embedding, %hidden = delta.split %all dim 1 [H, H]
+  %swapped = delta.concat %hidden, %embedding dim 1
+  delta.tensor "{eh_proj}" = %swapped as [H, 2 * H]
 }
 
 //===----------------------------------------------------------------------===//
