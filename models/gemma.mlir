@@ -3,8 +3,22 @@
 
 delta.import "decoder.mlir"
 
+// Rows of the table, padded as in @sizes. Needs: V
+delta.block @padded_vocabulary {
+  delta.symbol rows = select(vocab_multiple == 0, V,
+                             round_up(V, max(vocab_multiple, 1) * tp))
+}
+
+// Needs: n, g
+delta.block @heads_over_tp {
+  delta.require n mod tp == 0, "attention heads are split over tp"
+  delta.require g mod tp == 0 or tp mod g == 0,
+                "key/value heads and tp must divide one another"
+  delta.require n mod g == 0, "every key/value head serves equally many heads"
+}
+
 // The checkpoint has the table once, whatever a converter would accept. Needs:
-// @sizes
+// H, V, rows, model (the checkpoint's prefix of the language model)
 delta.block @gemma_ends {
   delta.require config "tie_word_embeddings" else true,
                 "the trainer has no head of its own"
@@ -12,14 +26,17 @@ delta.block @gemma_ends {
     %w = delta.param "embedding.word_embeddings.weight" [rows, H] : storage
     %all = delta.unshard %w dim 0 over tp
     %table = delta.take %all dim 0 first V because "vocabulary padding"
-    delta.tensor "model.embed_tokens.weight" = %table as [V, H]
+    delta.tensor "{model}embed_tokens.weight" = %table as [V, H]
     delta.if pp > 1 {
       delta.on last {
         delta.copy "output_layer.weight" of %w
       }
     }
   }
-  delta.use @llama_final_norm
+  delta.on last {
+    delta.use @vector with trained = "decoder.final_layernorm.weight",
+        tensor = "{model}norm.weight", size = H
+  }
 }
 
 // The norms behind the projections belong to them in the trainer. Needs: F,

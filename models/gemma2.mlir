@@ -9,7 +9,7 @@ delta.family @gemma2 model_types ["gemma2"]
   delta.use @attention_sizes
   delta.decoder config "num_hidden_layers"
 
-  delta.use @gemma_ends
+  delta.use @gemma_ends with model = "model."
   delta.layers where true {
     delta.scope trainer "decoder.layers.{layer}." hf "model.layers.{layer}." {
       delta.use @gemma_layer with F = config "intermediate_size",

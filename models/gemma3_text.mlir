@@ -10,7 +10,7 @@ delta.family @gemma3_text model_types ["gemma3_text"]
   delta.use @attention_sizes
   delta.decoder config "num_hidden_layers"
 
-  delta.use @gemma_ends
+  delta.use @gemma_ends with model = "model."
   delta.layers where true {
     delta.scope trainer "decoder.layers.{layer}." hf "model.layers.{layer}." {
       delta.use @gemma_layer with F = config "intermediate_size",
