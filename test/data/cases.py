@@ -12,6 +12,11 @@ from families import (
     ERNIE, GEMMA2, GEMMA3, GLM, LLAMA, MIMO, MINIMAX, MISTRAL, PARALLEL, QWEN2,
     WINDOWED,
 )
+from latent import (
+    BORROWED, DEEPSEEK2, DEEPSEEK3, DISPATCH, GEMMA3_IMAGES, GEMMA4,
+    GEMMA4_EXPERTS, GEMMA4_LARGE, GLM_LITE, GLM_PREDICTING, GLM_SPARSE,
+    HYBRID_PREDICTING, KIMI, LISTED, MIMO_PREDICTING,
+)
 
 
 class Case:
@@ -504,4 +509,68 @@ CASES = [
          geometry(tp=2, pp=2)),
     Case("export_qwen3_vl_moe_tp4_ep2_etp2_pp2", SEEING_EXPERTS,
          geometry(tp=4, ep=2, etp=2, pp=2)),
+
+    # Latent attention.
+    Case("export_deepseek_v2_tp4_ep2_etp2_pp2_vpp2", DEEPSEEK2,
+         geometry(tp=4, ep=2, etp=2, pp=2, vpp=2)),
+    Case("reshard_deepseek_v2_tp2_ep2_to_ep4_pp2", DEEPSEEK2,
+         geometry(tp=2, ep=2), geometry(8, ep=4, pp=2)),
+    Case("export_deepseek_v3_tp4_ep2_etp2_pp2_vpp2", DEEPSEEK3,
+         geometry(tp=4, ep=2, etp=2, pp=2, vpp=2)),
+    Case("reshard_deepseek_v3_tp2_pp2_to_ep4_pp2_vpp2", DEEPSEEK3,
+         geometry(tp=2, pp=2), geometry(8, ep=4, pp=2, vpp=2)),
+    Case("export_kimi_k2_tp4_ep2_etp2_pp2_vpp2", KIMI,
+         geometry(tp=4, ep=2, etp=2, pp=2, vpp=2)),
+    Case("reshard_kimi_k2_tp2_ep2_to_ep4_pp2", KIMI,
+         geometry(tp=2, ep=2), geometry(8, ep=4, pp=2)),
+    Case("export_glm4_moe_lite_tp4_ep2_etp2_pp2_vpp2", GLM_LITE,
+         geometry(tp=4, ep=2, etp=2, pp=2, vpp=2)),
+    Case("reshard_glm4_moe_lite_ep4_to_tp2_ep2_pp2", GLM_LITE,
+         geometry(ep=4), geometry(8, tp=2, ep=2, pp=2)),
+    Case("export_glm_moe_dsa_tp4_ep2_etp2_pp2_vpp2", GLM_SPARSE,
+         {**geometry(tp=4, ep=2, etp=2, pp=2, vpp=2), **DISPATCH}),
+    # Layers 2 and 3 share the choice of layer 1.
+    Case("export_glm_moe_dsa_shared_tp2_ep4",
+         {**GLM_SPARSE, "index_topk_freq": 3, "index_skip_topk_offset": 2},
+         {**geometry(tp=2, ep=4), **DISPATCH}),
+    Case("reshard_glm_moe_dsa_tp2_ep2_to_ep4_pp2", GLM_SPARSE,
+         {**geometry(tp=2, ep=2), **DISPATCH},
+         {**geometry(8, ep=4, pp=2), **DISPATCH}),
+
+    # Prediction layers beside a decoder.
+    Case("export_glm4_moe_mtp_tp4_ep2_etp2_pp2_vpp2", GLM_PREDICTING,
+         geometry(tp=4, ep=2, etp=2, pp=2, vpp=2)),
+    Case("reshard_glm4_moe_mtp_tp2_ep2_to_ep4_pp2", GLM_PREDICTING,
+         geometry(tp=2, ep=2), geometry(8, ep=4, pp=2)),
+    Case("export_mimo_mtp_tp4_pp2_vpp2", MIMO_PREDICTING,
+         geometry(tp=4, pp=2, vpp=2)),
+    Case("reshard_mimo_mtp_tp2_to_pp4", MIMO_PREDICTING,
+         geometry(tp=2), geometry(pp=4)),
+    Case("export_mimo_v2_flash_mtp_tp2_ep2_etp2_pp2", WINDOWED,
+         {**geometry(tp=2, ep=2, etp=2, pp=2), **LISTED}),
+    Case("reshard_mimo_v2_flash_mtp_ep4_to_tp2_ep2", WINDOWED,
+         {**geometry(ep=4), **LISTED},
+         {**geometry(8, tp=2, ep=2), **LISTED}),
+    Case("export_nemotron_h_moe_mtp_tp2_ep2_etp3_pp2",
+         {**HYBRID_EXPERTS, **HYBRID_PREDICTING},
+         geometry(tp=2, ep=2, etp=3, pp=2, pp_layout="MEM*|EME")),
+    Case("export_nemotron_h_moe_mtp_twice_tp2_ep4",
+         {**HYBRID_EXPERTS, **HYBRID_PREDICTING,
+          "mtp_use_repeated_layer": False, "num_nextn_predict_layers": 2},
+         geometry(tp=2, ep=4)),
+    Case("reshard_nemotron_h_moe_mtp_ep4_to_tp2_ep2",
+         {**HYBRID_EXPERTS, **HYBRID_PREDICTING},
+         geometry(ep=4), geometry(tp=2, ep=2)),
+
+    # Images, and the three kinds of Gemma 4.
+    Case("export_gemma3_images_tp4_pp2_vpp2", GEMMA3_IMAGES,
+         geometry(tp=4, pp=2, vpp=2)),
+    Case("reshard_gemma3_images_tp2_pp2_to_tp4", GEMMA3_IMAGES,
+         geometry(tp=2, pp=2), geometry(8, tp=4)),
+    Case("export_gemma4_tp2", GEMMA4, {**geometry(tp=2), **BORROWED}),
+    Case("export_gemma4_wide_tp4", {**GEMMA4, "use_double_wide_mlp": True},
+         {**geometry(tp=4), **BORROWED}),
+    Case("export_gemma4_large_tp2", GEMMA4_LARGE, geometry(tp=2)),
+    Case("export_gemma4_moe_tp2_ep2_etp2_pp2", GEMMA4_EXPERTS,
+         geometry(tp=2, ep=2, etp=2, pp=2)),
 ]
