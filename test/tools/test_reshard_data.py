@@ -59,6 +59,18 @@ FAMILIES = [
     "mimo_tp2_to_pp4",
     "mimo_v2_flash_ep4_to_tp2_ep2",
     "glm4_moe_tp2_ep2_to_ep4_pp2",
+    "deepseek_v2_tp2_ep2_to_ep4_pp2",
+    "kimi_k2_tp2_ep2_to_ep4_pp2",
+    "glm_moe_dsa_tp2_ep2_to_ep4_pp2",
+    "gemma3_images_tp2_pp2_to_tp4",
+]
+PREDICTING = [
+    "deepseek_v3_tp2_pp2_to_ep4_pp2_vpp2",
+    "glm4_moe_lite_ep4_to_tp2_ep2_pp2",
+    "glm4_moe_mtp_tp2_ep2_to_ep4_pp2",
+    "mimo_mtp_tp2_to_pp4",
+    "mimo_v2_flash_mtp_ep4_to_tp2_ep2",
+    "nemotron_h_moe_mtp_ep4_to_tp2_ep2",
 ]
 DELTA_NETS = [
     "qwen3_next_mtp_tp2_ep2_to_tp4_etp2_pp2",
@@ -72,8 +84,7 @@ TOWERS = [
 ]
 RESHARD = [
     *VIRTUAL_STAGES, *EXPERT_TENSOR, *PADDING, *LAYOUTS, *TIED, *SEQUENTIAL,
-    *COPIES, *KEY_NORMS, *FAMILIES,
-    *DELTA_NETS, *TOWERS,
+    *COPIES, *KEY_NORMS, *FAMILIES, *PREDICTING, *DELTA_NETS, *TOWERS,
 ]
 EXPORT = [
     "qwen3_tied_tp2_pp2_vpp2",
@@ -114,6 +125,22 @@ EXPORT = [
     "qwen3_5_moe_stacked_mtp_tp2_ep4",
     "qwen3_vl_tied_tp2_pp2",
     "qwen3_vl_moe_tp4_ep2_etp2_pp2",
+    "deepseek_v2_tp4_ep2_etp2_pp2_vpp2",
+    "deepseek_v3_tp4_ep2_etp2_pp2_vpp2",
+    "kimi_k2_tp4_ep2_etp2_pp2_vpp2",
+    "glm4_moe_lite_tp4_ep2_etp2_pp2_vpp2",
+    "glm_moe_dsa_tp4_ep2_etp2_pp2_vpp2",
+    "glm_moe_dsa_shared_tp2_ep4",
+    "glm4_moe_mtp_tp4_ep2_etp2_pp2_vpp2",
+    "mimo_mtp_tp4_pp2_vpp2",
+    "mimo_v2_flash_mtp_tp2_ep2_etp2_pp2",
+    "nemotron_h_moe_mtp_tp2_ep2_etp3_pp2",
+    "nemotron_h_moe_mtp_twice_tp2_ep4",
+    "gemma3_images_tp4_pp2_vpp2",
+    "gemma4_tp2",
+    "gemma4_wide_tp4",
+    "gemma4_large_tp2",
+    "gemma4_moe_tp2_ep2_etp2_pp2",
 ]
 
 
@@ -286,6 +313,29 @@ def test_tower_on_the_first_stage_receives(case, tmp_path) -> None:
     assert tower
     assert {param["coords"]["pp"] for param in tower} == {0}
     assert all(tags[tag] >= 0 for param in tower for tag in Side.tags(param))
+
+
+@pytest.mark.parametrize("case", PREDICTING)
+def test_prediction_layers_and_their_table_receive(case, tmp_path) -> None:
+    """Every element of a prediction layer, and of the copy of the table beside
+    it, which gets what the first stage's table gets."""
+    source, destination, tags = expect_agreement(case, tmp_path)
+    layers = destination.where("mtp.layers.")
+    assert layers and source.where("mtp.layers.")
+    assert all(tags[tag] >= 0 for param in layers for tag in Side.tags(param))
+    last = destination.geometry["pp"] - 1
+    assert {param["coords"]["pp"] for param in layers} == {last}
+    tables = destination.where("word_embeddings")
+    stages = {param["coords"]["pp"] for param in tables}
+    assert stages == {0, last}
+    for param in tables:
+        first = next(
+            other for other in tables
+            if other["coords"]["pp"] == 0
+            and other["coords"]["tp"] == param["coords"]["tp"]
+        )
+        assert [tags[tag] for tag in Side.tags(param)] == [
+            tags[tag] for tag in Side.tags(first)]
 
 
 @pytest.mark.parametrize("case", EXPORT)
