@@ -21,7 +21,7 @@ pytestmark = [needs_tools, needs_shared]
 
 FAMILIES = (
     "qwen2", "qwen3", "nemotron_h", "gpt_oss", "llama3", "mixtral", "gemma3",
-    "glm4_moe",
+    "glm4_moe", "deepseek_v3", "kimi_k2",
 )
 
 
@@ -93,20 +93,34 @@ MANIFESTS = {
     },
     "Qwen3.5-35B-A3B": {"tp": 2, "ep": 8, "pp": 2, "mtp_layers": 1},
     "Qwen3-VL-30B-A3B-Instruct": {"tp": 2, "ep": 8, "pp": 2},
+    "DeepSeek-V3": {
+        "tp": 4, "ep": 8, "etp": 2, "pp": 4, "vpp": 2,
+        "pp_layout": [[8, 8], [8, 8], [8, 8], [8, 5]],
+    },
+    "Kimi-K2-Instruct": {
+        "tp": 8, "ep": 32, "pp": 8, "vpp": 2,
+        "pp_layout": [[3, 4], [4, 4], [4, 4], [4, 4], [4, 4], [4, 4], [4, 4],
+                      [4, 2]],
+    },
+    "GLM-4.5-Air": {
+        "tp": 4, "ep": 8, "etp": 2, "pp": 2, "vpp": 2,
+        "pp_layout": [[12, 12], [12, 10]],
+    },
 }
+# Their prediction layers may stay as they are.
+PREDICTING = (
+    "DeepSeek-V3", "GLM-4.5-Air", "Qwen3-Next-80B-A3B-Thinking",
+    "Qwen3.5-35B-A3B",
+)
 
 
-@pytest.mark.parametrize("parallel", [False, True], ids=["one", "many"])
-@pytest.mark.parametrize("model", MANIFESTS)
-def test_manifest(model: str, parallel: bool, tmp_path: Path) -> None:
+def check_manifest(model: str, trainer: dict, tmp_path: Path) -> None:
     arguments = [
         "--manifest", SHARED / "manifests" / f"{model}.tsv",
         "--config", SHARED / "configs" / f"{model}.json",
     ]
-    if parallel:
-        geometry = write_json(
-            tmp_path / "model.json", {"trainer": MANIFESTS[model]}
-        )
+    if trainer:
+        geometry = write_json(tmp_path / "model.json", {"trainer": trainer})
         arguments += ["--geometry", geometry]
     code, report, errors = check(tmp_path, *arguments)
     totals = json.loads((SHARED / "manifests" / "totals.json").read_text())
@@ -116,20 +130,17 @@ def test_manifest(model: str, parallel: bool, tmp_path: Path) -> None:
     assert report["elements"] == totals[model]["params"]
 
 
-@pytest.mark.parametrize(
-    "model", ["Qwen3-Next-80B-A3B-Thinking", "Qwen3.5-35B-A3B"])
-def test_manifest_without_training_its_prediction_layer(
-        model: str, tmp_path: Path) -> None:
-    """The tensors of the layer are the base checkpoint's then."""
-    geometry = write_json(
-        tmp_path / "model.json",
-        {"trainer": {"tp": 2, "ep": 8, "pp": 2, "mtp_layers": 0}})
-    code, report, errors = check(
-        tmp_path, "--manifest", SHARED / "manifests" / f"{model}.tsv",
-        "--config", SHARED / "configs" / f"{model}.json",
-        "--geometry", geometry)
-    assert report["first"] is None, report
-    assert code == 0, errors
+@pytest.mark.parametrize("parallel", [False, True], ids=["one", "many"])
+@pytest.mark.parametrize("model", MANIFESTS)
+def test_manifest(model: str, parallel: bool, tmp_path: Path) -> None:
+    check_manifest(model, MANIFESTS[model] if parallel else {}, tmp_path)
+
+
+@pytest.mark.parametrize("model", PREDICTING)
+def test_manifest_with_prediction_layers_left_alone(
+    model: str, tmp_path: Path
+) -> None:
+    check_manifest(model, {**MANIFESTS[model], "mtp_layers": 0}, tmp_path)
 
 
 # ===--- data that is wrong must be noticed ---------------------------------===
