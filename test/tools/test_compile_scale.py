@@ -4,7 +4,7 @@
 # Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------=== #
-"""Kimi-K2, a trillion parameters on 2,048 ranks: its source takes at most 3
+"""Kimi-K2, a trillion parameters on 256 ranks: its source takes at most 3
 seconds of a processor and 1 GiB."""
 
 import resource
