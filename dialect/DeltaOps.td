@@ -463,12 +463,15 @@ def Delta_DropOp : Delta_Op<"drop"> {
   let summary = "Leave a value out of the checkpoint, for a reason";
   let description = [{
     A trained parameter without an image is refused unless its family drops it.
-    The compiler prints the reason.
+    The compiler prints the reason. Another trainer would get nothing for it.
 
     Example:
     ```mlir
     delta.drop %scale because "recomputed by the engine"
     ```
+
+    **Constraints**
+    - (drop_c1) is not bound for a destination.
   }];
   let arguments = (ins Delta_Array:$value, StrAttr:$reason);
   let assemblyFormat = "$value `because` $reason attr-dict";

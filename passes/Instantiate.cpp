@@ -99,6 +99,11 @@ LogicalResult Instantiator::visit(Operation *op, Context &context) {
     return walk(o.getBody(), inner);
   }
   if (auto o = dyn_cast<DropOp>(op)) {
+    if (isDestination)
+      return error(op, context,
+                   "(drop_c1) leaves values of the destination that no tensor "
+                   "holds: " +
+                       o.getReason());
     DropOp::create(builder, o.getLoc(), map(context, o.getValue()),
                    o.getReasonAttr());
     return success();

@@ -792,3 +792,18 @@ delta.family @f model_types [] architectures [] {
   delta.decoder 4
 }
 }
+
+// -----
+
+// Another trainer would be left with values that nobody sends.
+module attributes {delta.config = "{}", delta.destination = {tp = 2}} {
+// expected-note @below {{bound for the destination}}
+delta.family @f model_types [] architectures [] {
+  delta.decoder 1
+  delta.on first {
+    %w = delta.param "w" [8] : storage
+    // expected-error @below {{'delta.drop' op (drop_c1) leaves values of the destination that no tensor holds: the layer borrows keys}}
+    delta.drop %w because "the layer borrows keys"
+  }
+}
+}

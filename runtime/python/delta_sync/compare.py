@@ -281,7 +281,13 @@ class Comparison:
 
     def _missing(self, tensor: Tensor, unmapped: Sequence[str]) -> None:
         """A tensor that the converter does not make. Not its fault, nor the
-        plan's, where it says that it has no rule for the parameter."""
+        plan's, where it says that it has no rule for the parameter, or where
+        the tensor is a second name of one that it makes."""
+        if tensor.repeats in self._export:
+            self.report.copies.append(
+                f"{tensor.name} repeats {tensor.repeats} in the plan alone"
+            )
+            return
         numbers = tensor.numbers[tensor.numbers >= 0]
         patterns = set(map(without_numbers, unmapped))
         names = {

@@ -51,6 +51,8 @@ class Tensor:
     dtype: Dtype
     numbers: np.ndarray
     value_ops: np.ndarray
+    repeats: str | None = None
+    """The tensor of which it is a second name."""
 
 
 class ElementMap:
@@ -207,10 +209,19 @@ class ElementMap:
         self._write_copies(infos, numbers, ops)
         return {
             info.name: Tensor(
-                info.name, info.shape, info.dtype, numbers[row], ops[row]
-            )
+                info.name, info.shape, info.dtype, numbers[row], ops[row],
+                self._original_name(infos, info),
+            )  # fmt: skip
             for row, info in enumerate(infos)
         }
+
+    def _original_name(
+        self, infos: list[ParamInfo], info: ParamInfo
+    ) -> str | None:
+        copied = self._tables.hf.classes[info.class_index].copy_of
+        if copied == _abi.NONE:
+            return None
+        return infos[self._rows[copied, info.layer, info.expert]].name
 
     def _write_box(
         self,
