@@ -503,6 +503,8 @@ void TensorOp::print(OpAsmPrinter &printer) {
       {"name", "shape", "stacked", "if_listed", "alias", "dtypes"});
 }
 LogicalResult TensorOp::verify() {
+  if (getDtypes() && getDtypesAttr().empty())
+    return emitOpError("has an empty list of types, required at least one");
   if (getDtypes())
     for (StringAttr dtype : getDtypesAttr().getAsRange<StringAttr>())
       if (failed(verifyDtype(*this, dtype.getValue())))

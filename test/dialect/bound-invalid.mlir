@@ -30,6 +30,49 @@ delta.side @source mesh {} layers 1 experts 0 stages [[2, -1]] {
 
 // -----
 
+// expected-error @below {{'delta.side' op (side_c2) stack 2 : i64 is not a number of layers and 'first' or 'last'}}
+delta.side @source mesh {} layers 1 experts 0 stages [[1]] stacks [2] {
+}
+
+// -----
+
+// expected-error @below {{'delta.side' op (side_c2) stack [2] is not a number of layers and 'first' or 'last'}}
+delta.side @source mesh {} layers 1 experts 0 stages [[1]] stacks [[1, "last"], [2]] {
+}
+
+// -----
+
+// expected-error @below {{'delta.side' op (side_c2) stack ["last", "last"] is not a number of layers and 'first' or 'last'}}
+delta.side @source mesh {} layers 1 experts 0 stages [[1]] stacks [["last", "last"]] {
+}
+
+// -----
+
+// expected-error @below {{'delta.side' op (side_c2) stack [2, "middle"] is not a number of layers and 'first' or 'last'}}
+delta.side @source mesh {} layers 1 experts 0 stages [[1]] stacks [[2, "middle"]] {
+}
+
+// -----
+
+// expected-error @below {{'delta.side' op (side_c2) stack [-1, "first"] is not a number of layers and 'first' or 'last'}}
+delta.side @source mesh {} layers 1 experts 0 stages [[1]] stacks [[-1, "first"]] {
+}
+
+// -----
+
+// expected-error @below {{'delta.side' op (side_c2) stack [65537, "first"] is not a number of layers and 'first' or 'last'}}
+delta.side @source mesh {} layers 1 experts 0 stages [[1]] stacks [[65537, "first"]] {
+}
+
+// -----
+
+// The layers of stacks are not the decoder's.
+// expected-error @below {{'delta.side' op (side_c2) stages hold 1 layers, required 2}}
+delta.side @source mesh {} layers 2 experts 0 stages [[1]] stacks [[1, "last"]] {
+}
+
+// -----
+
 delta.side @source mesh {} layers 1 experts 0 stages [[1]] {
   %w = delta.param "w" [8] : bf16 on first
   // expected-error @below {{'delta.apply' op (apply_c1) has 2 maps for 1 operands, required one for each}}

@@ -19,6 +19,12 @@ delta.side @source mesh {tp = 2, pp = 2} layers 5 experts 2 stages [[2, 1], [2, 
                               #delta.map<ways 2, 4 -> 16, {0 -> 8 + 4 way, 4 x (1, 1)}>]
   // CHECK: delta.apply %[[D]] by [#delta.map<ways 1, 16 -> 16, {0 -> 0, 16 x (1, 1)}>] op "add_one"
   %e = delta.apply %d by [#delta.map<ways 1, 16 -> 16, {0 -> 0, 16 x (1, 1)}>] op "add_one"
+  // CHECK: delta.apply %[[D]] by [{{.*}}] to "f32"{{$}}
+  %f = delta.apply %d by [#delta.map<ways 1, 16 -> 16, {0 -> 0, 16 x (1, 1)}>] to "f32"
+  // CHECK: delta.apply %[[D]] by [{{.*}}] op "add_one" to "f32"{{$}}
+  %g = delta.apply %d by [#delta.map<ways 1, 16 -> 16, {0 -> 0, 16 x (1, 1)}>] op "add_one" to "f32"
+  // CHECK: delta.passthrough "inv_freq.{layer}" [4] : f32 on layers(0 to 4){{$}}
+  delta.passthrough "inv_freq.{layer}" [4] : f32 on layers(0 to 4)
   // CHECK: delta.tensor "t" = %{{.*}} as [16] alias
   delta.tensor "t" = %e as [16] alias
 }
@@ -27,6 +33,13 @@ delta.side @source mesh {tp = 2, pp = 2} layers 5 experts 2 stages [[2, 1], [2, 
 // CHECK-SAME: placement [0, 0, 0, 0] expert_ranks [0, 0, 1, 0] {
 delta.side @folded mesh {ep = 2} layers 1 experts 2 stages [[1]]
     placement [0, 0, 0, 0] expert_ranks [0, 0, 1, 0] {
+}
+
+// CHECK: delta.side @stacks
+// CHECK-SAME: layers 1 experts 0 stages {{\[\[}}1]] stacks {{\[\[}}2, "first"], [1, "last"]] placement [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 2, 0, 0, 0, 3] {
+delta.side @stacks mesh {} layers 1 experts 0 stages [[1]]
+    stacks [[2, "first"], [1, "last"]]
+    placement [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 2, 0, 0, 0, 3] {
 }
 
 // CHECK: delta.route source 1 way 2 hf 3 <ways 1, 4 -> 8, {0 -> 4, 4 x (1, 1)}> to [5, 6] ways [0, 1] [1, 2] [#delta.map<ways 1, 4 -> 4, {0 -> 0, 4 x (1, 1)}>, #delta.map<ways 1, 4 -> 8, {0 -> 4, 4 x (1, 1)}>] op "add_one"

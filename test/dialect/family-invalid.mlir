@@ -58,6 +58,84 @@ delta.block @stage_in_layers {
 
 // -----
 
+delta.block @layers_in_a_stack {
+  delta.stack 2 on last {
+    // expected-error @below {{'delta.layers' op (layers_c1) is inside another 'delta.layers', a 'delta.on' or a 'delta.stack'}}
+    delta.layers where true {
+    }
+  }
+}
+
+// -----
+
+delta.block @stage_in_a_stack {
+  delta.stack 2 on last {
+    // expected-error @below {{'delta.on' op (on_c2) is inside a 'delta.layers' or a 'delta.stack'}}
+    delta.on last {
+    }
+  }
+}
+
+// -----
+
+delta.block @stack_in_layers {
+  delta.layers where true {
+    delta.if true {
+      // expected-error @below {{'delta.stack' op (stack_c1) is inside a 'delta.layers', a 'delta.on' or another 'delta.stack'}}
+      delta.stack 2 on last {
+      }
+    }
+  }
+}
+
+// -----
+
+delta.block @stack_on_a_stage {
+  delta.on first {
+    // expected-error @below {{'delta.stack' op (stack_c1) is inside a 'delta.layers', a 'delta.on' or another 'delta.stack'}}
+    delta.stack 2 on first {
+    }
+  }
+}
+
+// -----
+
+delta.block @stack_in_a_stack {
+  delta.stack 2 on last {
+    delta.scope trainer "a." hf "b." {
+      // expected-error @below {{'delta.stack' op (stack_c1) is inside a 'delta.layers', a 'delta.on' or another 'delta.stack'}}
+      delta.stack 2 on last {
+      }
+    }
+  }
+}
+
+// -----
+
+delta.block @stage_of_a_stack_unknown {
+  // expected-error @below {{'delta.stack' op (on_c1) stage is 'all', required 'first' or 'last'}}
+  delta.stack 2 on all {
+  }
+}
+
+// -----
+
+delta.block @stack_without_a_stage {
+  // expected-error @below {{custom op 'delta.stack' expected 'on'}}
+  delta.stack 2 {
+  }
+}
+
+// -----
+
+delta.block @listed_without_a_default {
+  // expected-error @below {{custom op 'delta.if' expected 'else'}}
+  delta.if listed "a" {
+  }
+}
+
+// -----
+
 delta.block @experts_in_experts {
   delta.experts 4 {
     // expected-error @below {{'delta.experts' op (experts_c1) is inside another 'delta.experts'}}
@@ -88,6 +166,45 @@ delta.block @name_scheme_unknown {
 delta.block @type_unknown {
   // expected-error @below {{'delta.param' op type is 'f8', required storage, f32, bf16, f16 or i64}}
   %w = delta.param "w" [8] : f8
+}
+
+// -----
+
+delta.block @type_of_a_tensor_unknown {
+  %w = delta.param "w" [8] : storage
+  // expected-error @below {{'delta.tensor' op type is 'f64', required storage, f32, bf16, f16 or i64}}
+  delta.tensor "t" = %w as [8] : storage | f64
+}
+
+// -----
+
+delta.block @no_type_of_a_tensor {
+  %w = delta.param "w" [8] : storage
+  // expected-error @below {{'delta.tensor' op has an empty list of types, required at least one}}
+  "delta.tensor"(%w) {name = "t", shape = [#delta.expr<8>], dtypes = []} : (!delta.array) -> ()
+}
+
+// -----
+
+delta.block @cast_to_an_integer {
+  %w = delta.param "w" [8] : storage
+  // expected-error @below {{'delta.cast' op (cast_c1) type is 'i64', required storage, f32, bf16 or f16}}
+  %c = delta.cast %w : i64
+}
+
+// -----
+
+delta.block @cast_to_a_type_unknown {
+  %w = delta.param "w" [8] : storage
+  // expected-error @below {{'delta.cast' op type is 'f8', required storage, f32, bf16, f16 or i64}}
+  %c = delta.cast %w : f8
+}
+
+// -----
+
+delta.block @type_of_a_passthrough_unknown {
+  // expected-error @below {{'delta.passthrough' op type is 'u8', required storage, f32, bf16, f16 or i64}}
+  delta.passthrough "t" [8] : u8
 }
 
 // -----

@@ -13,6 +13,12 @@ delta.family @tiny model_types ["tiny", "tiny2"] architectures ["TinyForCausalLM
   delta.symbol H = config "hidden_size"
   // CHECK: delta.require H mod tp == 0, "rows are split over tp"
   delta.require H mod tp == 0, "rows are split over tp"
+  // CHECK: delta.config_part "text_config"
+  delta.config_part "text_config"
+  // CHECK: delta.symbol depth = config "vision_config.depth"
+  delta.symbol depth = config "vision_config.depth"
+  // CHECK: delta.symbol held = listed "mtp.norm.weight" else true
+  delta.symbol held = listed "mtp.norm.weight" else true
   // CHECK: delta.decoder config "num_hidden_layers" pattern config "kinds" kinds "M*"
   delta.decoder config "num_hidden_layers" pattern config "kinds" kinds "M*"
   // CHECK: delta.on first {
@@ -51,6 +57,31 @@ delta.family @tiny model_types ["tiny", "tiny2"] architectures ["TinyForCausalLM
   }
 }
 
+// CHECK-LABEL: delta.block @layers_beside_the_decoder
+delta.block @layers_beside_the_decoder {
+  // CHECK: delta.stack depth on first {
+  delta.stack depth on first {
+    // CHECK: delta.scope trainer "vision.{layer}." or "visual.{layer}." hf "visual.{layer+1}." {
+    delta.scope trainer "vision.{layer}." or "visual.{layer}." hf "visual.{layer+1}." {
+    }
+  }
+  // CHECK: delta.stack config "num_nextn_predict_layers" else 0 on last where layer ge 1 {
+  delta.stack config "num_nextn_predict_layers" else 0 on last where layer ge 1 {
+    // CHECK: delta.experts E {
+    delta.experts E {
+    }
+  }
+  // CHECK: delta.if listed "a.{L}.b" else depth == 0 {
+  delta.if listed "a.{L}.b" else depth == 0 {
+  }
+  // CHECK: delta.passthrough "rope.{layer}" [d / 2] : f32{{$}}
+  delta.passthrough "rope.{layer}" [d / 2] : f32
+  // CHECK: delta.passthrough "inv_freq" [d, 2] : storage if_listed{{$}}
+  delta.passthrough "inv_freq" [d, 2] : storage if_listed
+  // CHECK: delta.passthrough all "mtp."{{$}}
+  delta.passthrough all "mtp."
+}
+
 // CHECK-LABEL: delta.block @no_decoder_clause
 delta.block @no_decoder_clause {
   // CHECK: delta.decoder 4{{$}}
@@ -79,6 +110,10 @@ delta.block @parameters {
   delta.tensor "j" = %a as [8, 2 * n] if_listed
   // CHECK: delta.tensor "k" = %[[A]] as [1] stacked if_listed alias
   delta.tensor "k" = %a as [1] stacked if_listed alias
+  // CHECK: delta.tensor "l" = %[[A]] as [8] : storage{{$}}
+  delta.tensor "l" = %a as [8] : storage
+  // CHECK: delta.tensor "m" = %[[A]] as [8] stacked if_listed : f32 | storage | bf16{{$}}
+  delta.tensor "m" = %a as [8] stacked if_listed : f32 | storage | bf16
   // CHECK: delta.drop %[[A]] because "the reason"
   delta.drop %a because "the reason"
 }
@@ -111,6 +146,10 @@ delta.block @index_functions {
   %7 = delta.take %a dim 0 first V - 1 because "padding"
   // CHECK: delta.add_scalar %[[A]] 1
   %8 = delta.add_scalar %a 1
+  // CHECK: delta.cast %[[A]] : f32{{$}}
+  %9 = delta.cast %a : f32
+  // CHECK: delta.cast %[[A]] : storage{{$}}
+  %10 = delta.cast %a : storage
 }
 
 // Attributes that the compiler does not know stay.
@@ -138,6 +177,18 @@ delta.block @other_attributes {
   %s = delta.split %w dim 0 [1] {note}
   // CHECK: delta.take %{{.*}} because "r" {note}
   %t = delta.take %w dim 0 first 1 because "r" {note}
+  // CHECK: delta.cast %{{.*}} : f32 {note}
+  %c = delta.cast %w : f32 {note}
+  // CHECK: delta.config_part "p" {note}
+  delta.config_part "p" {note}
+  // CHECK: delta.passthrough "p" [1] : f32 if_listed {note}
+  delta.passthrough "p" [1] : f32 if_listed {note}
+  // CHECK: delta.passthrough all "p" {note}
+  delta.passthrough all "p" {note}
+  // CHECK: delta.stack 1 on last where true {
+  // CHECK-NEXT: } {note}
+  delta.stack 1 on last where true {
+  } {note}
   // CHECK: delta.if true {
   // CHECK-NEXT: } {note}
   delta.if true {
