@@ -207,9 +207,12 @@ LogicalResult Instantiator::passthroughAll(PassthroughOp op,
       continue;
     Shape shape;
     if (it->is_object() && it->contains("shape"))
-      shape = it->at("shape").get<Shape>();
+      for (const nlohmann::json &size : it->at("shape"))
+        shape.push_back(size.is_number_integer() ? size.get<int64_t>() : 0);
     StringRef dtype = listedType(it.key(), context);
-    if (shape.empty() || shape.size() > 6 || dtype.empty())
+    bool positive = llvm::all_of(shape, [](int64_t size) { return size > 0; });
+    if (shape.empty() || shape.size() > 6 || !positive || !checkedSize(shape) ||
+        dtype.empty())
       return error(op, context,
                    "(passthrough_c2) tensor \"" + it.key() +
                        "\" of the key list has 1 to 6 sizes and a plain type, "

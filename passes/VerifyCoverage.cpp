@@ -220,6 +220,8 @@ private:
       return success();
     auto *first = static_cast<Operation *>(list[clash->first].owner);
     auto *second = static_cast<Operation *>(list[clash->second].owner);
+    if (isa<PassthroughOp>(second))
+      label = "passthrough_c1";
     InFlightDiagnostic diagnostic =
         second->emitOpError("(") << label << ") two " << what
                                  << " have the name \"" << clash->name << "\"";

@@ -45,6 +45,23 @@ delta.side @two_parameters_and_a_value_op mesh {} layers 1 experts 0 stages [[1]
   delta.tensor "t" = %2 as [4]
 }
 
+// A cast and the op before it are those of the composed map, wherever they
+// stand in the chain.
+// CHECK-LABEL: delta.side @value_op_and_cast
+// CHECK: delta.apply %{{.*}} by [#delta.map<ways 1, 4 -> 4, {0 -> 2, 2 x (1, 1)}, {2 -> 0, 2 x (1, 1)}>] op "add_one" to "f32"{{$}}
+// CHECK: delta.apply %{{.*}} by [#delta.map<ways 1, 4 -> 4, {0 -> 2, 2 x (1, 1)}, {2 -> 0, 2 x (1, 1)}>] to "f32"{{$}}
+delta.side @value_op_and_cast mesh {} layers 1 experts 0 stages [[1]] {
+  %a = delta.param "a" [4] : bf16 on first
+  %b = delta.param "b" [4] : bf16 on first
+  %1 = delta.apply %a by [#delta.map<ways 1, 4 -> 4, {0 -> 0, 4 x (1, 1)}>] op "add_one"
+  %2 = delta.apply %1 by [#delta.map<ways 1, 4 -> 4, {0 -> 0, 4 x (1, 1)}>] to "f32"
+  %3 = delta.apply %2 by [#delta.map<ways 1, 4 -> 4, {0 -> 2, 2 x (1, 1)}, {2 -> 0, 2 x (1, 1)}>]
+  delta.tensor "t" = %3 as [4]
+  %4 = delta.apply %b by [#delta.map<ways 1, 4 -> 4, {0 -> 2, 2 x (1, 1)}, {2 -> 0, 2 x (1, 1)}>]
+  %5 = delta.apply %4 by [#delta.map<ways 1, 4 -> 4, {0 -> 0, 4 x (1, 1)}>] to "f32"
+  delta.tensor "u" = %5 as [4]
+}
+
 // One parameter by two ways round is one operand.
 // CHECK-LABEL: delta.side @parts_of_one_parameter
 // CHECK: delta.apply %{{[^,]*}} by [#delta.map<ways 1, 4 -> 4, {0 -> 2, 2 x (1, 1)}, {2 -> 0, 2 x (1, 1)}>]{{$}}

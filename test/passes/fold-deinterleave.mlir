@@ -78,6 +78,18 @@ delta.side @value_op mesh {} layers 1 experts 0 stages [[1]] {
   delta.tensor "t" = %t as [4]
 }
 
+// The type is one of the value on its way; an op before it stays an op of its
+// own until maps are composed.
+// CHECK-LABEL: delta.side @cast_after_a_value_op
+// CHECK: %[[P:.*]] = delta.apply %{{.*}} by [#delta.map<ways 1, 4 -> 4, {0 -> 0, 4 x (1, 1)}>] op "add_one" {shape = array<i64: 4>}
+// CHECK: delta.apply %[[P]] by [#delta.map<ways 1, 4 -> 4, {0 -> 0, 4 x (1, 1)}>] to "f32" {shape = array<i64: 4>}
+delta.side @cast_after_a_value_op mesh {} layers 1 experts 0 stages [[1]] {
+  %w = delta.param "w" [4] : bf16 on first
+  %p = delta.add_scalar %w 1
+  %t = delta.cast %p : f32
+  delta.tensor "t" = %t as [4]
+}
+
 // Shards stay: they are another pass's.
 // CHECK-LABEL: delta.side @unshard_stays
 // CHECK: %[[U:.*]] = delta.unshard

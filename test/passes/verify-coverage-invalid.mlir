@@ -304,3 +304,117 @@ delta.side @not_folded mesh {} layers 1 experts 0 stages [[1]] placement [0, 0, 
   // expected-error @below {{'delta.tensor' op is not composed yet}}
   delta.tensor "t" = %w as [4]
 }
+
+// -----
+
+// One template in two stacks: local numbers restart, so a rank may hold both.
+delta.side @one_name_in_two_stacks mesh {} layers 1 experts 0 stages [[1]]
+    stacks [[1, "last"], [1, "last"]]
+    placement [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2] expert_ranks [] {
+  // expected-note @below {{the other one is here}}
+  %w = delta.param "m.{layer}.w" [4] : bf16 on layers(1)
+  // expected-error @below {{'delta.param' op (param_c4) two parameters have the name "m.{layer}.w"}}
+  %v = delta.param "m.{layer}.w" [4] : bf16 on layers(2)
+  %a = delta.apply %w by [#delta.map<ways 1, 4 -> 4, {0 -> 0, 4 x (1, 1)}>]
+  %b = delta.apply %v by [#delta.map<ways 1, 4 -> 4, {0 -> 0, 4 x (1, 1)}>]
+  delta.tensor "t.{layer-1}" = %a as [4]
+  delta.tensor "u.{layer-2}" = %b as [4]
+}
+
+// -----
+
+// A decoder's template in a stack clashes the same way.
+delta.side @one_name_in_decoder_and_stack mesh {} layers 1 experts 0 stages [[1]]
+    stacks [[1, "last"]] placement [0, 0, 0, 0, 0, 0, 0, 1] expert_ranks [] {
+  // expected-note @below {{the other one is here}}
+  %w = delta.param "m.{layer}.w" | "l.{layer}.w" [4] : bf16 on layers(0)
+  // expected-error @below {{'delta.param' op (param_c4) two parameters have the name "l.{layer}.w"}}
+  %v = delta.param "l.{layer}.w" [4] : bf16 on layers(1)
+  %a = delta.apply %w by [#delta.map<ways 1, 4 -> 4, {0 -> 0, 4 x (1, 1)}>]
+  %b = delta.apply %v by [#delta.map<ways 1, 4 -> 4, {0 -> 0, 4 x (1, 1)}>]
+  delta.tensor "t.{layer}" = %a as [4]
+  delta.tensor "u.{layer}" = %b as [4]
+}
+
+// -----
+
+// Tensor names hold the number within the model: layer 1 of the decoder, and
+// the stack's first one, which its family numbered one too low.
+delta.side @tensor_of_the_last_layer_again mesh {} layers 2 experts 0 stages [[2]]
+    stacks [[1, "last"]] placement [0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 2] expert_ranks [] {
+  %w = delta.param "l.{layer}.w" [4] : bf16 on layers(0 to 1)
+  %v = delta.param "m.{layer}.w" [4] : bf16 on layers(2)
+  %a = delta.apply %w by [#delta.map<ways 1, 4 -> 4, {0 -> 0, 4 x (1, 1)}>]
+  %b = delta.apply %v by [#delta.map<ways 1, 4 -> 4, {0 -> 0, 4 x (1, 1)}>]
+  // expected-note @below {{the other one is here}}
+  delta.tensor "h.{layer}" = %a as [4]
+  // expected-error @below {{'delta.tensor' op (tensor_c3) two tensors have the name "h.1"}}
+  delta.tensor "h.{layer-1}" = %b as [4]
+}
+
+// -----
+
+delta.side @layer_beyond_the_stack mesh {} layers 1 experts 0 stages [[1]]
+    stacks [[1, "last"]] placement [0, 0, 0, 0, 0, 0, 0, 1] expert_ranks [] {
+  // expected-error @below {{'delta.param' op lives on layer 2, required layers of the decoder or of one stack}}
+  %w = delta.param "m.{layer}.w" [4] : bf16 on layers(1 to 2)
+  %a = delta.apply %w by [#delta.map<ways 1, 4 -> 4, {0 -> 0, 4 x (1, 1)}>]
+  delta.tensor "t.{layer}" = %a as [4]
+}
+
+// -----
+
+delta.side @layers_of_two_stacks mesh {} layers 1 experts 0 stages [[1]]
+    stacks [[1, "last"], [1, "last"]]
+    placement [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2] expert_ranks [] {
+  // expected-error @below {{'delta.param' op lives on layer 2, required layers of the decoder or of one stack}}
+  %w = delta.param "m.{layer}.w" [4] : bf16 on layers(1 to 2)
+  %a = delta.apply %w by [#delta.map<ways 1, 4 -> 4, {0 -> 0, 4 x (1, 1)}>]
+  delta.tensor "t.{layer}" = %a as [4]
+}
+
+// -----
+
+delta.side @layers_of_decoder_and_stack mesh {} layers 1 experts 0 stages [[1]]
+    stacks [[1, "last"]] placement [0, 0, 0, 0, 0, 0, 0, 1] expert_ranks [] {
+  // expected-error @below {{'delta.param' op lives on layer 1, required layers of the decoder or of one stack}}
+  %w = delta.param "m.{layer}.w" [4] : bf16 on layers(0 to 1)
+  %a = delta.apply %w by [#delta.map<ways 1, 4 -> 4, {0 -> 0, 4 x (1, 1)}>]
+  delta.tensor "t.{layer}" = %a as [4]
+}
+
+// -----
+
+// expected-error @below {{'delta.side' op places 1 of 2 layers}}
+delta.side @stack_without_a_place mesh {} layers 1 experts 0 stages [[1]]
+    stacks [[1, "last"]] placement [0, 0, 0, 0] expert_ranks [] {
+}
+
+// -----
+
+// expected-error @below {{'delta.side' op layers 2 and an earlier one both are local layer 0 of stage 0, chunk 0}}
+delta.side @two_layers_of_a_stack_at_one_place mesh {} layers 1 experts 0 stages [[1]]
+    stacks [[2, "last"]] placement [0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2] expert_ranks [] {
+}
+
+// -----
+
+delta.side @copied_tensor_is_trained mesh {} layers 1 experts 0 stages [[1]]
+    placement [0, 0, 0, 0] expert_ranks [] {
+  %w = delta.param "w" [4] : bf16 on first
+  %a = delta.apply %w by [#delta.map<ways 1, 4 -> 4, {0 -> 0, 4 x (1, 1)}>]
+  // expected-note @below {{the other one is here}}
+  delta.tensor "t.0" = %a as [4]
+  // expected-error @below {{'delta.passthrough' op (passthrough_c1) two tensors have the name "t.0"}}
+  delta.passthrough "t.{layer}" [4] : bf16 on layers(0)
+}
+
+// -----
+
+delta.side @copied_twice mesh {} layers 1 experts 0 stages [[1]]
+    placement [0, 0, 0, 0] expert_ranks [] {
+  // expected-note @below {{the other one is here}}
+  delta.passthrough "t" [4] : bf16
+  // expected-error @below {{'delta.passthrough' op (passthrough_c1) two tensors have the name "t"}}
+  delta.passthrough "t" [4] : bf16
+}
