@@ -93,18 +93,24 @@ std::vector<Places> tilesOf(const delta_box_t &box,
 
 template <typename Element> class KernelTest : public testing::Test {
 protected:
+  using Source = typename Element::Source;
   using Bits = typename Element::Bits;
   static constexpr int64_t Size = 4096;
 
-  static std::vector<Bits> random(uint64_t key) {
-    std::vector<Bits> values(Size);
+  template <typename T> static std::vector<T> randomOf(uint64_t key) {
+    std::vector<T> values(Size);
     for (int64_t i = 0; i < Size; ++i)
-      values[size_t(i)] = Bits(weight(key, i));
+      values[size_t(i)] = T(weight(key, i));
     return values;
+  }
+  static std::vector<Bits> random(uint64_t key) { return randomOf<Bits>(key); }
+  static std::vector<Source> randomSource(uint64_t key) {
+    return randomOf<Source>(key);
   }
 };
 
-using Elements = testing::Types<Bf16, Fp16, Fp32, Int64>;
+using Elements = testing::Types<Bf16, Fp16, Fp32, Int64, Widened<Bf16>,
+                                Widened<Fp16>, Narrowed<Bf16>, Narrowed<Fp16>>;
 TYPED_TEST_SUITE(KernelTest, Elements);
 
 } // namespace
@@ -117,7 +123,7 @@ TYPED_TEST(KernelTest, GatherDiffAndAdvanceAgreeWithTheDefinition) {
       delta_box_t box = boxOf(boxCase, offset);
       auto tiles = tilesOf(box, imageOf(boxCase, 0));
       ASSERT_EQ(int64_t(tiles.size()), box.num_tiles);
-      std::vector<Bits> source = this->random(7);
+      std::vector<typename TestFixture::Source> source = this->randomSource(7);
       int64_t before = 0;
       for (size_t tile = 0; tile < tiles.size(); ++tile) {
         size_t n = tiles[tile].size();
@@ -206,7 +212,8 @@ TYPED_TEST(KernelTest, FingerprintsAgreeWithTheDefinition) {
     for (int64_t columns : {1, 7, 33, 5, 1000}) {
       delta_box_t box = boxOf(boxCase, 1);
       delta_image_t neutral = imageOf(boxCase, 4), image = imageOf(boxCase, 9);
-      std::vector<Bits> source = this->random(7), held = this->random(8);
+      std::vector<typename TestFixture::Source> source = this->randomSource(7);
+      std::vector<Bits> held = this->random(8);
       delta_position_t position = {neutral.offset, neutral.stride, columns,
                                    0x1111, 0x2222};
       auto tiles = tilesOf(box, neutral);
@@ -215,7 +222,7 @@ TYPED_TEST(KernelTest, FingerprintsAgreeWithTheDefinition) {
         for (auto [element, place] : tiles[tile]) {
           uint64_t both =
               weight(0x1111, place / columns) * weight(0x2222, place % columns);
-          Bits bits = source[size_t(element)];
+          auto bits = source[size_t(element)];
           fromSource += applyOp<TypeParam>(bits, DELTA_VALUE_ADD_ONE) * both;
           fromImage += held[size_t(place + 5)] * both;
         }
