@@ -33,6 +33,7 @@ std::string clash(const std::vector<NamedInstances> &list) {
 TEST(NameTemplate, FillsHoles) {
   EXPECT_EQ(fillName("a.{layer}.{expert}.b", 3, 14), "a.3.14.b");
   EXPECT_EQ(fillName("{layer+2}", 9, 0), "11");
+  EXPECT_EQ(fillName("{layer-3}.{layer}", 4, 0), "1.4");
   EXPECT_EQ(fillName("{expert+1}{layer}", 1, 0), "11");
   EXPECT_EQ(fillName("no hole", 1, 2), "no hole");
   EXPECT_EQ(fillName("open {layer", 1, 2), "open {layer");
@@ -71,6 +72,38 @@ TEST(NameTemplate, OtherTemplatesClashWhereTheyAreFilledAlike) {
   EXPECT_EQ(clash({entry(0, "w{layer}.{expert}", {1}, "", 4),
                    entry(1, "w{layer}.3", {1})}),
             "w1.3");
+}
+
+TEST(NameTemplate, LayersOfAStackAreFilledFromItsFirst) {
+  // Decoder layers 0 to 3 and a stack of layers 4 and 5, in the checkpoint.
+  std::vector<int64_t> decoder = {0, 1, 2, 3};
+  EXPECT_EQ(
+      clash({entry(0, "{layer}.w", decoder), entry(1, "{layer}.w", {4, 5})}),
+      "");
+  EXPECT_EQ(
+      clash({entry(0, "{layer}.w", decoder), entry(1, "{layer-2}.w", {4, 5})}),
+      "2.w");
+  EXPECT_EQ(clash({entry(0, "{layer-4}.w", {4}), entry(1, "{layer-5}.w", {5})}),
+            "0.w");
+}
+
+TEST(NameTemplate, AnyTwoLayersOfTwoStacksCanMeet) {
+  auto inStack = [](int owner, const std::string &name, int64_t layer,
+                    int64_t stack) {
+    NamedInstances instances = entry(owner, name, {layer});
+    instances.stack = stack;
+    return instances;
+  };
+  // Numbers in the model differ; the trainer's restart in each stack.
+  EXPECT_EQ(
+      clash({inStack(0, "{layer}.w", 4, 1), inStack(1, "{layer}.w", 5, 2)}),
+      "{layer}.w");
+  EXPECT_EQ(
+      clash({inStack(0, "{layer}.w", 4, 1), inStack(1, "{layer}.w", 5, 1)}),
+      "");
+  EXPECT_EQ(
+      clash({inStack(0, "a.{layer}", 4, 1), inStack(1, "b.{layer}", 5, 2)}),
+      "");
 }
 
 TEST(NameTemplate, HolesThatMeetAreFilled) {

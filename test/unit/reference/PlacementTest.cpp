@@ -85,11 +85,39 @@ TEST(Placement, chunkWithoutLayers) {
   EXPECT_EQ(held[1].names, std::vector<std::string>{"l1"});
 }
 
+/// Two stacks after a decoder of virtual stages, of which the first chunk has
+/// no layer: numbers go on, local ones restart in each stack.
+TEST(Placement, stacksAfterTheDecoder) {
+  Side side;
+  side.numLayers = 6;
+  side.geometry.pp = side.geometry.vpp = 2;
+  side.geometry.stageLayers = {{0, 1}, {2, 0}};
+  side.geometry.stackLayers = {2, 1};
+  side.geometry.stackStages = {Stage::Last, Stage::First};
+  side.params = {example::param("l{layer}", {1}, Stage::Layers, {0, 1, 2}, 0),
+                 example::param("mtp{layer}", {1}, Stage::Layers, {3, 4}, 1),
+                 example::param("vision{layer}", {1}, Stage::Layers, {5}, 2)};
+  std::string error;
+  const auto interpreter = Interpreter::create(side, error);
+  ASSERT_TRUE(interpreter) << error;
+  expectPlaces(
+      *interpreter,
+      {{1, 0, 0}, {1, 0, 1}, {0, 1, 0}, {1, 1, 0}, {1, 1, 1}, {0, 0, 0}});
+  std::vector<std::string> names;
+  for (const LocalParam &local : interpreter->paramsOf(1))
+    names.push_back(local.names.front());
+  EXPECT_EQ(names, (std::vector<std::string>{"l0", "l1", "mtp0", "mtp1"}));
+  names.clear();
+  for (const LocalParam &local : interpreter->paramsOf(0))
+    names.push_back(local.names.front());
+  EXPECT_EQ(names, (std::vector<std::string>{"l0", "vision0"}));
+}
+
 /// tp 2, cp 2, dp 3, etp 3, ep 4, edp 1, pp 2: 24 ranks.
 TEST(Placement, denseAndExpertCoordinates) {
   Side side;
   side.numLayers = 2;
-  side.geometry = {2, 2, 3, 4, 3, 1, 2, 1, {{1}, {1}}};
+  side.geometry = {2, 2, 3, 4, 3, 1, 2, 1, {{1}, {1}}, {}, {}};
   std::string error;
   const auto interpreter = Interpreter::create(side, error);
   ASSERT_TRUE(interpreter) << error;

@@ -74,6 +74,71 @@ TEST(Program, badTextIsRefusedWithItsRecord) {
             "source.params[0]: 3 is not an object");
 }
 
+//===--- stacks and casts -------------------------------------------------===//
+
+/// The example with a stack of two layers on the last stage and one on the
+/// first, and a norm that is shifted and cast.
+Program withStackAndCast() {
+  Program program = example::program();
+  Side &side = program.source;
+  side.numLayers = 7;
+  side.geometry.stackLayers = {2, 1};
+  side.geometry.stackStages = {Stage::Last, Stage::First};
+  side.params.push_back(
+      example::param("mtp.{layer}.norm", {3}, Stage::Layers, {4, 5}, 4));
+  side.ops.push_back(example::op("add_scalar", {4}, {18}));
+  side.ops.back().scalar = 1;
+  side.ops.push_back(example::op("cast", {18}, {19}));
+  side.ops.back().dtype = "fp32";
+  side.tensors.push_back({"mtp.{layer-4}.norm", "fp32", {3}, 19, false});
+  return program;
+}
+
+TEST(Program, stacksAndCastsSurvivePrintAndParse) {
+  const std::string text = print(withStackAndCast());
+  EXPECT_NE(text.find("{\"kind\":\"cast\",\"in\":[18],\"out\":[19],"
+                      "\"dtype\":\"fp32\"}"),
+            std::string::npos)
+      << text;
+  std::string error;
+  const auto parsed = parse(text, error);
+  ASSERT_TRUE(parsed) << error;
+  EXPECT_EQ(print(*parsed), text);
+  EXPECT_EQ(parsed->source.geometry.stackLayers, (std::vector<int64_t>{2, 1}));
+  EXPECT_EQ(parsed->source.geometry.stackStages,
+            (std::vector<Stage>{Stage::Last, Stage::First}));
+  EXPECT_EQ(parsed->source.ops.back().dtype, "fp32");
+  ASSERT_TRUE(Interpreter::create(parsed->source, error)) << error;
+}
+
+TEST(Program, withoutStacksSaysNothingOfThem) {
+  EXPECT_EQ(print(example::program()).find("stackLayers"), std::string::npos);
+}
+
+TEST(Program, badStacksAndCastsAreRefusedWithTheirRecord) {
+  const auto errorOf = [](const std::string &from, const std::string &to) {
+    std::string text = print(withStackAndCast());
+    const size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from << " in " << text;
+    text.replace(at, from.size(), to);
+    std::string error;
+    return parse(text, error) ? "parsed" : error;
+  };
+  EXPECT_EQ(errorOf(",\"dtype\":\"fp32\"}", "}"),
+            "source.ops[8]: key \"dtype\" is missing");
+  EXPECT_EQ(errorOf("\"dtype\":\"fp32\"}", "\"dtype\":32}"),
+            "source.ops[8].dtype: 32 is not a string");
+  EXPECT_NE(errorOf("\"dtype\":\"fp32\"}", "\"dtype\":\"fp32\",\"dim\":0}")
+                .find("has a key that this record does not use"),
+            std::string::npos);
+  EXPECT_EQ(
+      errorOf("\"last\",\"first\"", "\"last\",\"middle\""),
+      "source.geometry.stackStages: [\"last\",\"middle\"] is not a list of "
+      "stages");
+  EXPECT_EQ(errorOf("\"stackStages\"", "\"stages\""),
+            "source.geometry: key \"stackStages\" is missing");
+}
+
 /// The error of a source side after a change.
 template <class F> std::string refusal(const F &change) {
   Side side = example::program().source;
@@ -116,6 +181,62 @@ TEST(SideChecker, refusesRecordsThatDoNotFit) {
             "tensors[0]: shape [8, 2] differs from the value's [7, 2]");
   EXPECT_EQ(refusal([](Side &side) { side.tensors[0].dtype = "fp32"; }),
             "tensors[0]: dtype fp32 differs from the value's bf16");
+}
+
+/// The same for the side with a stack and a cast.
+template <class F> std::string refusalOfStack(const F &change) {
+  return refusal([&](Side &side) {
+    side = withStackAndCast().source;
+    change(side);
+  });
+}
+
+TEST(SideChecker, refusesStacksThatDoNotFit) {
+  EXPECT_EQ(refusalOfStack([](Side &) {}), "accepted");
+  EXPECT_EQ(
+      refusalOfStack([](Side &side) { side.geometry.stackLayers = {2, 2}; }),
+      "geometry: stageLayers and stackLayers sum to 8, numLayers is 7");
+  EXPECT_EQ(
+      refusalOfStack([](Side &side) { side.geometry.stackLayers = {4, -1}; }),
+      "geometry: stackLayers [4, -1] need \"first\" or \"last\" each in "
+      "stackStages");
+  EXPECT_EQ(
+      refusalOfStack([](Side &side) { side.geometry.stackStages.pop_back(); }),
+      "geometry: stackLayers [2, 1] need \"first\" or \"last\" each in "
+      "stackStages");
+  EXPECT_EQ(refusalOfStack([](Side &side) {
+              side.geometry.stackStages[0] = Stage::Layers;
+            }),
+            "geometry: stackLayers [2, 1] need \"first\" or \"last\" each in "
+            "stackStages");
+  EXPECT_EQ(
+      refusalOfStack([](Side &side) { side.params.back().layers = {5, 7}; }),
+      "params[5]: layers must be ascending and below 7, 7 is not");
+}
+
+TEST(SideChecker, refusesCastsThatDoNotFit) {
+  EXPECT_EQ(refusalOfStack([](Side &side) { side.ops[8].dtype = "fp16"; }),
+            "ops[8] (cast): casts bf16 to fp16, required fp32 at one end, "
+            "once");
+  EXPECT_EQ(refusalOfStack([](Side &side) { side.ops[8].dtype = "i64"; }),
+            "ops[8] (cast): casts bf16 to i64, required fp32 at one end, "
+            "once");
+  EXPECT_EQ(refusalOfStack([](Side &side) { side.ops[8].dtype = "bf16"; }),
+            "ops[8] (cast): casts bf16 to bf16, required fp32 at one end, "
+            "once");
+  EXPECT_EQ(refusalOfStack([](Side &side) {
+              side.ops.push_back(example::op("cast", {19}, {20}));
+              side.ops.back().dtype = "bf16";
+            }),
+            "ops[9] (cast): casts fp32 to bf16, required fp32 at one end, "
+            "once");
+  EXPECT_EQ(refusalOfStack([](Side &side) {
+              side.ops.push_back(example::op("add_scalar", {19}, {20}));
+            }),
+            "ops[9] (add_scalar): adds to a value that was cast");
+  EXPECT_EQ(
+      refusalOfStack([](Side &side) { side.tensors.back().dtype = "bf16"; }),
+      "tensors[6]: dtype bf16 differs from the value's fp32");
 }
 
 } // namespace
