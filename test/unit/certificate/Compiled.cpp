@@ -65,7 +65,24 @@ const std::vector<std::string> delta::test::modelTexts = {
         "intermediate_size": 4, "num_local_experts": 4,
         "num_hidden_layers": 2, "vocab_size": 11},
         "trainer": {"tp": 2, "ep": 4, "vocab_multiple": 2},
-        "rollout": {"engine": "hf", "replicas": 2}})"};
+        "rollout": {"engine": "hf", "replicas": 2}})",
+    // Layers beside the decoder's, in the last of two chunks of two stages.
+    R"({"config": {"model_type": "deepseek_v3", "hidden_size": 4,
+        "intermediate_size": 4, "moe_intermediate_size": 2,
+        "num_attention_heads": 2, "q_lora_rank": 3, "kv_lora_rank": 2,
+        "qk_rope_head_dim": 2, "qk_nope_head_dim": 1, "v_head_dim": 1,
+        "n_routed_experts": 2, "n_shared_experts": 1,
+        "first_k_dense_replace": 2, "num_hidden_layers": 4, "vocab_size": 9,
+        "num_nextn_predict_layers": 1},
+        "trainer": {"tp": 2, "ep": 2, "pp": 2, "vpp": 2, "vocab_multiple": 4},
+        "rollout": {"engine": "megatron", "tp": 1, "vocab_multiple": 1}})",
+    // Casts up and down, some after +1, and a stack of two layers.
+    R"({"family": ")" DELTA_TEST_CASTS R"(",
+        "config": {"model_type": "casts", "hidden_size": 7,
+        "intermediate_size": 8, "num_experts": 2, "moe_intermediate_size": 2,
+        "num_hidden_layers": 2, "vocab_size": 9,
+        "num_nextn_predict_layers": 2},
+        "trainer": {"tp": 2, "etp": 2, "pp": 2, "vocab_multiple": 4}})"};
 
 Compiled::Compiled(const std::string &modelText) {
   TemporaryFolder folder;
@@ -84,7 +101,8 @@ Compiled::Compiled(const std::string &modelText) {
   context->loadAllAvailableDialects();
   context->getDiagEngine().registerHandler(
       [](mlir::Diagnostic &) { return mlir::success(); });
-  pristine = loadFamily(*context, *model, "", DELTA_TEST_MODELS, "");
+  pristine =
+      loadFamily(*context, *model, model->familyPath, DELTA_TEST_MODELS, "");
   if (!pristine)
     throw std::runtime_error("family does not load");
   bound = mlir::OwningOpRef<mlir::ModuleOp>(pristine->clone());

@@ -116,6 +116,10 @@ std::vector<Fault> faultsOf(ModuleOp module, const std::string &pass) {
       faults.push_back({"value op", [op, builder]() mutable {
                           op->setAttr("op", builder.getStringAttr("add_one"));
                         }});
+      for (StringRef to : {"f32", "bf16", "f16"})
+        faults.push_back({"cast", [op, to, builder]() mutable {
+                            op->setAttr("to", builder.getStringAttr(to));
+                          }});
     }
     auto route = dyn_cast<RouteOp>(op);
     if (!route)
