@@ -85,6 +85,14 @@ delta.block @without_mtp {
   delta.symbol mtp_copies = ""
 }
 
+// A critic's value, or a reward model's scores: whole on every rank.
+delta.block @score_head {
+  delta.on last {
+    delta.use @matrix with trained = "output_layer.weight",
+        tensor = "score.weight", out = scores, in = H
+  }
+}
+
 // A tied model has one table. The trainer keeps a copy of it on the last stage
 // for the output, or for multi-token prediction; the checkpoint may list the
 // head as a second name of it. A score or value head takes the LM head's place.
@@ -115,10 +123,7 @@ delta.block @embedding_and_head {
     }
   }
   delta.if scores > 0 {
-    delta.on last {
-      delta.use @matrix with trained = "output_layer.weight",
-          tensor = "score.weight", out = scores, in = H
-    }
+    delta.use @score_head
     delta.passthrough "{head}" [V, H] : storage if_listed
   } else {
     delta.if not tied {

@@ -27,11 +27,14 @@ delta.block @gemma_ends {
     %all = delta.unshard %w dim 0 over tp
     %table = delta.take %all dim 0 first V because "vocabulary padding"
     delta.tensor "{model}embed_tokens.weight" = %table as [V, H]
-    delta.if pp > 1 {
+    delta.if pp > 1 and scores == 0 {
       delta.on last {
         delta.copy "output_layer.weight" of %w
       }
     }
+  }
+  delta.if scores > 0 {
+    delta.use @score_head
   }
   delta.on last {
     delta.use @vector with trained = "decoder.final_layernorm.weight",
