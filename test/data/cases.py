@@ -9,8 +9,8 @@
 import re
 
 from families import (
-    ERNIE, GEMMA2, GEMMA3, GLM, LLAMA, MIMO, MINIMAX, MISTRAL, PARALLEL, QWEN2,
-    WINDOWED,
+    ERNIE, GEMMA2, GEMMA3, GLM, LLAMA, MIMO, MINIMAX, MISTRAL, OLMOE, PARALLEL,
+    QWEN2, WINDOWED,
 )
 from latent import (
     BORROWED, DEEPSEEK2, DEEPSEEK3, DISPATCH, GEMMA3_IMAGES, GEMMA4,
@@ -483,6 +483,10 @@ CASES = [
           "first_k_dense_replace": 2}, geometry(tp=2, ep=4)),
     Case("reshard_glm4_moe_tp2_ep2_to_ep4_pp2", GLM,
          geometry(tp=2, ep=2), geometry(8, ep=4, pp=2)),
+    Case("export_olmoe_ep2_etp2_pp2_vpp2", OLMOE,
+         geometry(ep=2, etp=2, pp=2, vpp=2)),
+    Case("reshard_olmoe_ep4_pp2_to_ep2_etp2", OLMOE,
+         geometry(ep=4, pp=2), geometry(8, ep=2, etp=2)),
     # What no other case binds: mutations of these lines changed nothing.
     Case("export_nemotron_h_latent_tp2_ep2_etp2",
          {**HYBRID_LATENT, "moe_intermediate_size": 6},

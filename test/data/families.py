@@ -213,3 +213,19 @@ GLM = {
     "topk_group": 1,
     "use_qk_norm": True,
 }
+
+OLMOE = {
+    **COMMON,
+    "architectures": ["OlmoeForCausalLM"],
+    "model_type": "olmoe",
+    "attention_bias": False,
+    "clip_qkv": None,
+    "head_dim": 2,
+    "intermediate_size": 12,
+    "norm_topk_prob": False,
+    "num_attention_heads": 10,
+    "num_experts": 8,
+    "num_experts_per_tok": 2,
+    "num_key_value_heads": 10,
+    "router_aux_loss_coef": 0.01,
+}

@@ -63,6 +63,7 @@ FAMILIES = [
     "kimi_k2_tp2_ep2_to_ep4_pp2",
     "glm_moe_dsa_tp2_ep2_to_ep4_pp2",
     "gemma3_images_tp2_pp2_to_tp4",
+    "olmoe_ep4_pp2_to_ep2_etp2",
 ]
 PREDICTING = [
     "deepseek_v3_tp2_pp2_to_ep4_pp2_vpp2",
@@ -113,6 +114,7 @@ EXPORT = [
     "mimo_v2_flash_tp2_ep4",
     "glm4_moe_tp4_ep2_etp2_pp2_vpp2",
     "glm4_moe_plain_tp2_ep4",
+    "olmoe_ep2_etp2_pp2_vpp2",
     "gpt_oss_sequential_tp2_ep2",
     "qwen3_kv_heads_left_out_tp2",
     "nemotron_h_latent_tp2_ep2_etp2",
