@@ -44,7 +44,7 @@ def test_every_family_has_value_and_score_heads(
     lines = [line for line in text.splitlines() if "output_layer.weight" in line]
     assert len(lines) == 1 and f"[{rows}, " in lines[0]
     assert "on last" in lines[0]
-    assert f'score.weight" = ' in text and "lm_head" not in text
+    assert 'score.weight" = ' in text and 'tensor "lm_head' not in text
 
 
 def test_two_stages_hold_no_tied_output(tmp_path: Path) -> None:
