@@ -183,6 +183,98 @@ def test_stack_with_output_features_first(tmp_path) -> None:
     assert synced.index_of(1, FC2, [1, 2], stack + "down_proj") == [3, 1, 2]
 
 
+# Case 21: a stack whose experts are split: a shard is no whole tensor.
+def test_stack_of_split_experts(tmp_path) -> None:
+    stack = "model.layers.0.mlp.experts."
+    config = {
+        **SPARSE, "hidden_size": 2, "num_experts": 2,
+        "moe_intermediate_size": 4}
+    synced = Synced(
+        tmp_path, config, {"tp": 2, "etp": 2, "dtype": "fp32"},
+        listed([stack + "gate_up_proj", stack + "down_proj"]))
+    assert synced.shapes[stack + "gate_up_proj"] == [2, 8, 2]
+    assert synced.shapes[stack + "down_proj"] == [2, 2, 4]
+    for expert in (0, 1):
+        fc1 = FC1[:-1] + str(expert)
+        fc2 = FC2[:-1] + str(expert)
+        for column in (0, 1):
+            for row, expected in enumerate((2, 3, 6, 7)):
+                assert synced.index_of(
+                    1, fc1, [row, column], stack + "gate_up_proj"
+                ) == [expert, expected, column]
+            for row in (0, 1):
+                assert synced.index_of(
+                    1, fc2, [row, column], stack + "down_proj"
+                ) == [expert, row, column + 2]
+
+
+# Case 20: a sync that may pack two of four experts at once sends all of them.
+def test_stack_of_experts_arrives_in_rounds(tmp_path) -> None:
+    inner, hidden, experts = 32, 64, 4
+    stack = "model.layers.0.mlp.experts."
+    model = write_json(tmp_path / "model.json", {
+        "config": {**SPARSE, "hidden_size": hidden, "num_experts": experts,
+                   "moe_intermediate_size": inner},
+        "trainer": {"vocab_multiple": 4}})
+    keys = write_json(
+        tmp_path / "keys.json",
+        listed([stack + "gate_up_proj", stack + "down_proj"]))
+    plan, reference = tmp_path / "plan.so", tmp_path / "reference.json"
+    for output in ([plan], [reference, "--emit=reference"]):
+        result = tool("delta-compile", model, "-o", *output, "--keys", keys)
+        assert result.returncode == 0, result.stderr
+    one = 2 * inner * hidden
+    report = tmp_path / "report.json"
+    counts = []
+    for capacity in (0, 2 * one):
+        result = tool(
+            "delta-run", "--plan", plan, "--reference", reference, "--steps", 3,
+            "--changed", 100, "--capacity", capacity, "--json", report)
+        assert result.returncode == 0, result.stderr
+        counts.append(json.loads(report.read_text()))
+    unlimited, limited = counts
+    assert unlimited["rounds"] == 1 and limited["rounds"] > 1
+    assert limited["mismatches"] == 0
+    assert limited["changed"] == unlimited["changed"]
+    assert limited["elements"] >= experts * (one + inner * hidden)
+    # A group that is not whole at the end is an error.
+    result = tool(
+        "delta-run", "--plan", plan, "--reference", reference, "--steps", 3,
+        "--changed", 100, "--capacity", 2 * one, "--inject", "drop")
+    assert result.returncode == 1
+    assert "inject drop: refused" in result.stderr
+
+
+# Case 62: numbers of elements on either side of 24 bits; the last one arrives.
+@pytest.mark.parametrize("rows", [4096, 4097])
+def test_last_elements_around_24_bits(tmp_path, rows: int) -> None:
+    config = {
+        **COMMON, "model_type": "qwen3", "hidden_size": 4096,
+        "intermediate_size": 4, "vocab_size": rows,
+        "tie_word_embeddings": True,
+    }
+    model = write_json(
+        tmp_path / "model.json",
+        {"config": config, "trainer": {"vocab_multiple": 0}})
+    report = tmp_path / "report.json"
+    result = tool("delta-run", model, "--steps", 1, "--changed", 100,
+                  "--dump", tmp_path / "dump", "--json", report)
+    assert result.returncode == 0, result.stderr
+    counts = json.loads(report.read_text())
+    assert counts["mismatches"] == 0
+    last = rows * 4096 - 1
+    values = [
+        read_safetensors(
+            tmp_path / "dump" / when / "destination-0.safetensors"
+        )["model.embed_tokens.weight"] for when in ("before", "after")
+    ]
+    assert len(values[1]) == last + 1
+    assert values[0][last] != values[1][last]
+    trained = read_safetensors(tmp_path / "dump/after/source-0.safetensors")
+    table = trained["chunk0.embedding.word_embeddings.weight"]
+    assert table[last] == values[1][last]
+
+
 # Case 38: the experts of the prediction layer are stacked as the decoder's, or
 # not, as the key list says for each of them.
 @pytest.mark.parametrize("decoder", [False, True])

@@ -126,6 +126,22 @@ std::string delta::test::bindSender(const CompiledModel &model, uint32_t rank,
              : "status " + std::to_string(status) + ": " + text;
 }
 
+std::string delta::test::bindReceiver(const CompiledModel &model, uint32_t rank,
+                                      RankParams &params) {
+  char text[512] = {};
+  delta_receiver_t *receiver = nullptr;
+  const delta_status_t status = model.api().receiver_create(
+      rank, params.bound().data(), uint32_t(params.bound().size()), /*run=*/1,
+      /*num_threads=*/1, &receiver, {text, sizeof(text)});
+  if (status == DELTA_OK) {
+    model.api().receiver_destroy(receiver);
+    return "";
+  }
+  return status == DELTA_BIND_MISMATCH
+             ? text
+             : "status " + std::to_string(status) + ": " + text;
+}
+
 BoundModel::BoundModel(const CompiledModel &model) : api(model.api()) {
   for (uint32_t rank = 0; rank < model.numRanks(DELTA_SOURCE); ++rank)
     sources.emplace_back(model, DELTA_SOURCE, rank);

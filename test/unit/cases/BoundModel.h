@@ -57,6 +57,10 @@ private:
 std::string bindSender(const CompiledModel &model, uint32_t rank,
                        RankParams &params);
 
+/// The same for a receiver.
+std::string bindReceiver(const CompiledModel &model, uint32_t rank,
+                         RankParams &params);
+
 class BoundModel {
 public:
   explicit BoundModel(const CompiledModel &model);

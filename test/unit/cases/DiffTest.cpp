@@ -88,3 +88,33 @@ TEST(DiffTest, EmptyDeltaStillCarriesAVersion) {
   EXPECT_EQ(ranks.messages().size(), 2 * numMessages);
   EXPECT_EQ(numMessages, 2u);
 }
+
+// Case 60: positions on either side of 16 bits, alone and in pairs. (Of 2^32
+// see BigSizeTest.SyncsFarElements.)
+TEST(DiffTest, PositionsOnEitherSideOf16BitsArrive) {
+  const CompiledModel model(tinyDense(R"({
+    "config": {"vocab_size": 20000, "num_hidden_layers": 1},
+    "trainer": {"vocab_multiple": 0}})"));
+  BoundModel ranks(model);
+  ranks.seed(1);
+  uint64_t version = 1, bits = 0x3f00;
+  const std::vector<std::vector<int64_t>> sets = {
+      {0, 65535}, {0, 65536}, {70000}, {65535, 65536}, {79999}};
+  for (const std::vector<int64_t> &positions : sets) {
+    for (int64_t position : positions)
+      ranks.source(0).set("output_layer.weight", {position / 4, position % 4},
+                          ++bits);
+    EXPECT_EQ(ranks.sync(++version).changed, positions.size());
+    uint64_t held = 0;
+    for (int64_t row = 0; row < 20000; ++row)
+      for (int64_t column = 0; column < 4; ++column) {
+        const uint64_t trained =
+            ranks.source(0).get("output_layer.weight", {row, column});
+        held += trained != 0;
+        ASSERT_EQ(ranks.destination(0).get("lm_head.weight", {row, column}),
+                  trained)
+            << row << ", " << column;
+      }
+    EXPECT_GE(held, positions.size());
+  }
+}

@@ -144,3 +144,26 @@ TEST(MixerTest, OneUlpOfTheRouterBiasIsOneElement) {
   // Four bytes of value among the framing of one tile.
   EXPECT_GE(stats.message_bytes, idle + 4);
 }
+
+// Case 45: a decay in fp32 moves by its last bit, and that is the delta.
+TEST(MixerTest, OneUlpOfADecayIsOneElementOfFourBytes) {
+  const CompiledModel model(tinyDeltaNet(R"({"trainer": {"dtype": "fp32"}})"));
+  ASSERT_EQ(model.exitCode(), 0) << model.messages();
+  const std::string param = "decoder.layers.0.self_attention.A_log";
+  const std::string tensor = "model.layers.0.linear_attn.A_log";
+  EXPECT_EQ(model.params(DELTA_HF, 0)[model.find(DELTA_HF, 0, 0, tensor)].dtype,
+            "fp32");
+  EXPECT_EQ(model.shapeOf(DELTA_HF, 0, 0, tensor), Index({4}));
+  BoundModel ranks(model);
+  ranks.source(0).set(param, {1}, 0x3f800000);
+  ranks.seed(1);
+  const uint64_t idle = ranks.sync(2).message_bytes;
+  ranks.source(0).set(param, {1}, 0x3f800001);
+  const delta_sync_stats_t stats = ranks.sync(3);
+  EXPECT_EQ(stats.changed, 1u);
+  EXPECT_EQ(ranks.destination(0).get(tensor, {1}), 0x3f800001u);
+  EXPECT_EQ(ranks.destination(0).get(tensor, {2}), 0u);
+  // The value, an offset and the framing of one tile.
+  EXPECT_GE(stats.message_bytes, idle + 4);
+  EXPECT_LE(stats.message_bytes, idle + 64);
+}

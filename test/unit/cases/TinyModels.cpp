@@ -50,3 +50,25 @@ Json delta::test::tinyHybrid(const std::string &patch) {
                              "use_conv_bias": true}})",
               patch);
 }
+
+Json delta::test::tinyLatent(const std::string &patch) {
+  return tiny(R"({"config": {"model_type": "deepseek_v3", "head_dim": null,
+                             "intermediate_size": 4, "moe_intermediate_size": 4,
+                             "q_lora_rank": 3, "kv_lora_rank": 2,
+                             "qk_rope_head_dim": 2, "qk_nope_head_dim": 1,
+                             "v_head_dim": 2, "n_routed_experts": 2,
+                             "n_shared_experts": 1, "first_k_dense_replace": 1,
+                             "num_nextn_predict_layers": 1}})",
+              patch);
+}
+
+Json delta::test::tinyDeltaNet(const std::string &patch) {
+  return tiny(R"({"config": {"model_type": "qwen3_5_text",
+                             "num_hidden_layers": 1, "intermediate_size": 4,
+                             "linear_num_key_heads": 2,
+                             "linear_num_value_heads": 4,
+                             "linear_key_head_dim": 2,
+                             "linear_value_head_dim": 2,
+                             "layer_types": ["linear_attention"]}})",
+              patch);
+}

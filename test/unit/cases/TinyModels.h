@@ -29,6 +29,13 @@ Json tinyExperts(const std::string &patch);
 /// transposed and interleaved.
 Json tinyBiased(const std::string &patch);
 
+/// A dense layer and one of 2 experts of size 4, latent attention of 2 heads,
+/// and a layer that predicts one token more.
+Json tinyLatent(const std::string &patch);
+
+/// One layer of linear attention, 2 key heads, 4 value heads of size 2.
+Json tinyDeltaNet(const std::string &patch);
+
 /// One Mamba layer: 4 heads of size 2, 2 groups, state 3.
 Json tinyHybrid(const std::string &patch);
 
