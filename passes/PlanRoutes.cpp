@@ -161,7 +161,12 @@ private:
   /// The destination is another geometry: cut the piece by its shards.
   LogicalResult throughTensor(const Route &route, TensorOp counterpart) {
     ApplyOp apply = applyOf(counterpart);
-    if (apply.getOpAttr() != route.op || apply.getToAttr() != route.to)
+    if (apply.getToAttr() != route.to)
+      return counterpart.emitOpError("tensor \"")
+             << counterpart.getName()
+             << "\" has the type of one trainer and not of the other, required "
+                "trainers of one dtype";
+    if (apply.getOpAttr() != route.op)
       return counterpart.emitOpError("tensor \"")
              << counterpart.getName()
              << "\" has another value op on the way than in the source";
