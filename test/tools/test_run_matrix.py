@@ -10,6 +10,7 @@ test/data (odd sizes, uneven cuts, six or more a family), 3 seeds, 5 steps, at
 
 import json
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -220,22 +221,28 @@ EXTRA += [
 ]
 
 
+# Between them these have every kind of index function.
+EVERY_SEED = ("qwen3", "qwen3_moe", "gpt_oss", "nemotron_h")
+
+
 @pytest.mark.parametrize(
     "case", [*CASES, *EXTRA], ids=lambda case: case.name)
 def test_no_element_is_missed_extra_or_wrong(case: Case, tmp_path) -> None:
     plan = compile_plan(tmp_path, model_of(case))
-    for changed in (0, 0.03, 1, 100):
-        for seed in (11, 12, 13):
-            report = run(
-                tmp_path, *plan, "--steps", 5, "--changed", changed,
-                "--seed", seed)
-            assert report["mismatches"] == 0
-            assert report["steps"] == 5
-            if changed == 0:
-                assert report["changed"] == 0
-                assert report["wire_bytes"] % (5 * HEADER_BYTES) == 0
-            if changed == 100:
-                assert report["changed"] >= 0.99 * 5 * report["elements"]
+    runs = list(product((0, 0.03, 1, 100), (11, 12, 13)))
+    if case.config["model_type"] not in EVERY_SEED:
+        runs = runs[::4] + runs[-1:]  # each share of changes and each seed
+    for changed, seed in runs:
+        report = run(
+            tmp_path, *plan, "--steps", 5, "--changed", changed,
+            "--seed", seed)
+        assert report["mismatches"] == 0
+        assert report["steps"] == 5
+        if changed == 0:
+            assert report["changed"] == 0
+            assert report["wire_bytes"] % (5 * HEADER_BYTES) == 0
+        if changed == 100:
+            assert report["changed"] >= 0.99 * 5 * report["elements"]
 
 
 # ===--- bytes ------------------------------------------------------------===
