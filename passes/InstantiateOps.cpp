@@ -85,6 +85,16 @@ LogicalResult Instantiator::copy(CopyOp op, Context &context) {
   return success();
 }
 
+FailureOr<bool> Instantiator::isListedHere(Operation *op, Context &context,
+                                           StringRef name) {
+  Evaluated listed = isListed(op, context, name.str());
+  if (!listed.error.empty()) {
+    error(op, context, listed.error);
+    return failure();
+  }
+  return listed.value && std::get<bool>(listed.value->data);
+}
+
 LogicalResult Instantiator::tensor(TensorOp op, Context &context) {
   FailureOr<std::string> name =
       expandName(op, context, NameOf::Tensor, op.getName());
@@ -92,11 +102,9 @@ LogicalResult Instantiator::tensor(TensorOp op, Context &context) {
   if (failed(name) || failed(shape))
     return failure();
   if (op.getIfListed()) {
-    Evaluated listed = isListed(op, context, op.getName().str());
-    if (!listed.error.empty())
-      return error(op, context, listed.error);
-    if (!listed.value || !std::get<bool>(listed.value->data))
-      return success();
+    FailureOr<bool> listed = isListedHere(op, context, op.getName());
+    if (failed(listed) || !*listed)
+      return failure(failed(listed));
   }
   mlir::Value value = map(context, op.getValue());
   if (op.getDtypes()) {
@@ -176,11 +184,9 @@ LogicalResult Instantiator::passthrough(PassthroughOp op, Context &context) {
                  "(passthrough_c2) shape is " + str(*shape) +
                      ", required 1 to 6 sizes whose product fits 64 bits");
   if (op.getIfListed()) {
-    Evaluated listed = isListed(op, context, op.getName().str());
-    if (!listed.error.empty())
-      return error(op, context, listed.error);
-    if (!listed.value || !std::get<bool>(listed.value->data))
-      return success();
+    FailureOr<bool> listed = isListedHere(op, context, op.getName());
+    if (failed(listed) || !*listed)
+      return failure(failed(listed));
   }
   if (context.layers && name->find("{layer") == std::string::npos)
     return error(op, context,

@@ -120,6 +120,8 @@ private:
   /// Whether the key list has a tensor, in all layers and experts alike.
   Evaluated isListed(Operation *op, const Context &context,
                      const std::string &name);
+  /// The same as a condition; false without a key list. Reports an error.
+  FailureOr<bool> isListedHere(Operation *op, Context &context, StringRef name);
   /// As evaluate, with the keys that the value comes from.
   FailureOr<ExprValue> evaluateFresh(Operation *op, const Context &context,
                                      const Expr &expr, Origins &outOrigins);
