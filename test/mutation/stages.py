@@ -48,6 +48,8 @@ struct Bf16;
 struct Fp16;
 struct Fp32;
 struct Int64;
+template <typename> struct Widened;
+template <typename> struct Narrowed;
 template <typename> constexpr delta_host_kernels_t hostKernels() { return {}; }
 } // namespace delta::device
 """
