@@ -67,11 +67,6 @@ ParamOp paramOf(Value value) {
   return value.getDefiningOp<ParamOp>();
 }
 
-/// The file format's name of a type.
-std::string fileName(StringRef dtype) {
-  return dtype == "f32" ? "fp32" : dtype == "f16" ? "fp16" : dtype.str();
-}
-
 /// The type of a tensor's value.
 StringRef dtypeOf(Value value) {
   while (!isa<ParamOp, CastOp>(value.getDefiningOp()))
@@ -99,14 +94,14 @@ public:
       ParamOp param = paramOf(tensor.getValue());
       bool each = param.getExperts() && !tensor.getStacked();
       if (!match(tensor, tensor.getName(), tensor.getShape(),
-                 fileName(dtypeOf(tensor.getValue())), param.getLayers(),
+                 fileTypeName(dtypeOf(tensor.getValue())), param.getLayers(),
                  each ? int64_t(side.getExperts()) : 1))
         return false;
     }
     int64_t numCopied = 0;
     for (auto op : side.getBody().front().getOps<PassthroughOp>()) {
       size_t before = known.size();
-      if (!match(op, op.getName(), op.getShape(), fileName(op.getDtype()),
+      if (!match(op, op.getName(), op.getShape(), fileTypeName(op.getDtype()),
                  op.getLayers(), 1))
         return false;
       numCopied += known.size() - before;

@@ -15,6 +15,12 @@
 
 namespace delta {
 
+/// The name that key lists and reference programs have for a type of bound
+/// text: fp32, fp16, bf16, i64.
+inline std::string fileTypeName(llvm::StringRef dtype) {
+  return dtype == "f32" ? "fp32" : dtype == "f16" ? "fp16" : dtype.str();
+}
+
 /// The key list of a checkpoint as the instantiate pass reads it:
 /// {name: {"shape", "dtype"}}. Fails, with `error` set, for a checkpoint that
 /// is quantized: its tensors are not the trainer's numbers.

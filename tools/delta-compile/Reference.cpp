@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "KeyList.h"
 #include "Lower.h"
 
 #include "passes/Shapes.h"
@@ -64,11 +65,6 @@ private:
     return it->second;
   }
 
-  /// The file format's names of the types.
-  static std::string dtypeName(StringRef dtype) {
-    return dtype == "f32" ? "fp32" : dtype == "f16" ? "fp16" : dtype.str();
-  }
-
   LogicalResult record(Operation *op) {
     if (auto param = dyn_cast<ParamOp>(op))
       return recordParam(param);
@@ -97,7 +93,7 @@ private:
     reference::Param param;
     for (StringAttr name : op.getNames().getAsRange<StringAttr>())
       param.names.push_back(name.str());
-    param.dtype = dtypeName(op.getDtype());
+    param.dtype = fileTypeName(op.getDtype());
     param.shape = *shape;
     if (op.getLayers())
       param.layers.assign(op.getLayers()->begin(), op.getLayers()->end());
@@ -189,7 +185,7 @@ private:
               return success();
             })
             .Case<CastOp>([&](CastOp o) -> LogicalResult {
-              record.dtype = dtypeName(o.getDtype());
+              record.dtype = fileTypeName(o.getDtype());
               dtypes[o.getResult()] = record.dtype;
               return success();
             })
