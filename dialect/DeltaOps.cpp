@@ -199,11 +199,38 @@ static LogicalResult verifyDtype(Operation *op, StringRef dtype) {
 
 LogicalResult FamilyOp::verify() {
   auto decoders = getBody().front().getOps<DecoderOp>();
-  if (std::distance(decoders.begin(), decoders.end()) != 1)
+  int64_t count = std::distance(decoders.begin(), decoders.end());
+  // A layout's may come from a block that all layouts of the engine use.
+  if (count > 1 || (count == 0 && !getEngine()))
     return emitOpError("(family_c1) has ")
-           << std::distance(decoders.begin(), decoders.end())
-           << " 'delta.decoder' ops, required one";
+           << count << " 'delta.decoder' ops, required one";
   return success();
+}
+
+/// `trainer "a." or "b." hf "c."`, `engine "a." hf "c."`
+ParseResult ScopeOp::parse(OpAsmParser &parser, OperationState &result) {
+  if (succeeded(parser.parseOptionalKeyword("engine")))
+    result.addAttribute("engine", parser.getBuilder().getUnitAttr());
+  else if (parser.parseKeyword("trainer"))
+    return failure();
+  if (parseStringAttr(parser, result, "trainer"))
+    return failure();
+  if (succeeded(parser.parseOptionalKeyword("or")) &&
+      parseStringAttr(parser, result, "other"))
+    return failure();
+  return failure(parser.parseKeyword("hf") ||
+                 parseStringAttr(parser, result, "hf") ||
+                 parseBody(parser, result) ||
+                 parser.parseOptionalAttrDict(result.attributes));
+}
+void ScopeOp::print(OpAsmPrinter &printer) {
+  printer << (getEngine() ? " engine " : " trainer ") << getTrainerAttr();
+  if (getOther())
+    printer << " or " << getOtherAttr();
+  printer << " hf " << getHfAttr() << " ";
+  printer.printRegion(getBody());
+  printer.printOptionalAttrDict((*this)->getAttrs(),
+                                {"trainer", "other", "hf", "engine"});
 }
 
 ParseResult UseOp::parse(OpAsmParser &parser, OperationState &result) {
@@ -282,6 +309,9 @@ ParseResult DecoderOp::parse(OpAsmParser &parser, OperationState &result) {
         parser.parseKeyword("kinds") ||
         parseStringAttr(parser, result, "kinds"))
       return failure();
+  if (succeeded(parser.parseOptionalKeyword("per_stage")) &&
+      parseExprAttr(parser, result, "per_stage"))
+    return failure();
   return parser.parseOptionalAttrDict(result.attributes);
 }
 void DecoderOp::print(OpAsmPrinter &printer) {
@@ -289,8 +319,10 @@ void DecoderOp::print(OpAsmPrinter &printer) {
   if (getPattern())
     printer << " pattern " << getPattern()->getValue().str() << " kinds "
             << getKindsAttr();
+  if (getPerStage())
+    printer << " per_stage " << getPerStage()->getValue().str();
   printer.printOptionalAttrDict((*this)->getAttrs(),
-                                {"layers", "pattern", "kinds"});
+                                {"layers", "pattern", "kinds", "per_stage"});
 }
 
 ParseResult LayersOp::parse(OpAsmParser &parser, OperationState &result) {
@@ -396,6 +428,47 @@ LogicalResult ExpertsOp::verify() {
 // Parameters and tensors
 //===----------------------------------------------------------------------===//
 
+/// How an engine keeps a parameter: `stacked extra 1`, `holds neg_exp`, `viewed
+/// [1, 0]`.
+static ParseResult parseForm(OpAsmParser &parser, OperationState &result) {
+  Builder &builder = parser.getBuilder();
+  if (succeeded(parser.parseOptionalKeyword("stacked"))) {
+    result.addAttribute("stacked", builder.getUnitAttr());
+    for (StringRef key : {"extra", "slot"})
+      if (succeeded(parser.parseOptionalKeyword(key)) &&
+          parseExprAttr(parser, result, key))
+        return failure();
+  }
+  if (succeeded(parser.parseOptionalKeyword("holds")) &&
+      parseKeywordAttr(parser, result, "holds"))
+    return failure();
+  if (failed(parser.parseOptionalKeyword("viewed")))
+    return success();
+  SmallVector<int64_t> dims;
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
+        return parser.parseInteger(dims.emplace_back());
+      }))
+    return failure();
+  result.addAttribute("viewed", builder.getDenseI64ArrayAttr(dims));
+  return success();
+}
+
+static void printForm(OpAsmPrinter &printer, ParamOp op) {
+  if (op.getStacked())
+    printer << " stacked";
+  if (op.getExtra())
+    printer << " extra " << op.getExtra()->getValue().str();
+  if (op.getSlot())
+    printer << " slot " << op.getSlot()->getValue().str();
+  if (op.getHolds())
+    printer << " holds " << *op.getHolds();
+  if (op.getViewed()) {
+    printer << " viewed [";
+    llvm::interleaveComma(*op.getViewed(), printer);
+    printer << "]";
+  }
+}
+
 ParseResult ParamOp::parse(OpAsmParser &parser, OperationState &result) {
   SmallVector<Attribute> names, schemes;
   Builder &builder = parser.getBuilder();
@@ -411,7 +484,8 @@ ParseResult ParamOp::parse(OpAsmParser &parser, OperationState &result) {
   result.addAttribute("names", builder.getArrayAttr(names));
   result.addAttribute("schemes", builder.getArrayAttr(schemes));
   if (parseExprList(parser, result, "shape") || parser.parseColon() ||
-      parseKeywordAttr(parser, result, "dtype") || parsePlace(parser, result))
+      parseKeywordAttr(parser, result, "dtype") || parseForm(parser, result) ||
+      parsePlace(parser, result))
     return failure();
   result.addTypes(ArrayType::get(parser.getContext()));
   return parser.parseOptionalAttrDict(result.attributes);
@@ -430,10 +504,12 @@ void ParamOp::print(OpAsmPrinter &printer) {
   printer << " ";
   printExprList(printer, getShape());
   printer << " : " << getDtype();
+  printForm(printer, *this);
   printPlace(printer, getStageAttr(), getLayersAttr(), getExperts());
-  printer.printOptionalAttrDict(
-      (*this)->getAttrs(),
-      {"names", "schemes", "shape", "dtype", "stage", "layers", "experts"});
+  printer.printOptionalAttrDict((*this)->getAttrs(),
+                                {"names", "schemes", "shape", "dtype", "stage",
+                                 "layers", "experts", "stacked", "extra",
+                                 "slot", "holds", "viewed"});
 }
 LogicalResult ParamOp::verify() {
   if (getNames().empty() || getNames().size() != getSchemes().size())
@@ -444,9 +520,31 @@ LogicalResult ParamOp::verify() {
     if (!scheme.empty() && scheme != "grouped" && scheme != "sequential")
       return emitOpError("(param_c3) name scheme is ")
              << scheme << ", required 'grouped' or 'sequential'";
+  if (getHolds() && *getHolds() != "neg_exp" && *getHolds() != "add_one")
+    return emitOpError("(param_c5) holds '")
+           << *getHolds() << "', required 'neg_exp' or 'add_one'";
+  if ((getExtra() || getSlot()) && !getStacked())
+    return emitOpError("(param_c5) has slots and is not stacked");
+  if (getViewed()) {
+    SmallVector<int64_t> dims(getViewedAttr().asArrayRef());
+    llvm::sort(dims);
+    for (size_t i = 0; i < dims.size(); ++i)
+      if (dims.size() != getShape().size() || dims[i] != int64_t(i))
+        return emitOpError("(param_c6) is viewed [")
+               << getViewedAttr().asArrayRef()
+               << "], required every dimension of a shape of "
+               << getShape().size() << " once";
+  }
   if (failed(verifyDtype(*this, getDtype())))
     return failure();
   return verifyStage(*this, getStage());
+}
+
+LogicalResult RefreshOp::verify() {
+  if (!getParam().getDefiningOp<ParamOp>())
+    return emitOpError("(refresh_c1) operand is not the result of a "
+                       "'delta.param'");
+  return success();
 }
 
 ParseResult CopyOp::parse(OpAsmParser &parser, OperationState &result) {
@@ -472,7 +570,7 @@ ParseResult TensorOp::parse(OpAsmParser &parser, OperationState &result) {
       parseArrayOperand(parser, result) || parser.parseKeyword("as") ||
       parseExprList(parser, result, "shape"))
     return failure();
-  for (StringRef flag : {"stacked", "if_listed", "alias"})
+  for (StringRef flag : {"stacked", "if_listed", "alias", "also"})
     if (succeeded(parser.parseOptionalKeyword(flag)))
       result.addAttribute(flag, parser.getBuilder().getUnitAttr());
   if (succeeded(parser.parseOptionalColon())) {
@@ -489,8 +587,8 @@ void TensorOp::print(OpAsmPrinter &printer) {
   printer << " " << getNameAttr() << " = " << getValue() << " as ";
   printExprList(printer, getShape());
   printer << (getStacked() ? " stacked" : "")
-          << (getIfListed() ? " if_listed" : "")
-          << (getAlias() ? " alias" : "");
+          << (getIfListed() ? " if_listed" : "") << (getAlias() ? " alias" : "")
+          << (getAlso() ? " also" : "");
   if (getDtypes()) {
     printer << " : ";
     llvm::interleave(
@@ -500,7 +598,7 @@ void TensorOp::print(OpAsmPrinter &printer) {
   }
   printer.printOptionalAttrDict(
       (*this)->getAttrs(),
-      {"name", "shape", "stacked", "if_listed", "alias", "dtypes"});
+      {"name", "shape", "stacked", "if_listed", "alias", "also", "dtypes"});
 }
 LogicalResult TensorOp::verify() {
   if (getDtypes() && getDtypesAttr().empty())
@@ -548,6 +646,35 @@ LogicalResult PassthroughOp::verify() { return verifyDtype(*this, getDtype()); }
 // Index functions
 //===----------------------------------------------------------------------===//
 
+static std::optional<int64_t> literalOf(Attribute expr) {
+  return cast<ExprAttr>(expr).getValue().literal();
+}
+
+/// `[a, b ways u]`; a section without ways has those of the op, written 0.
+static ParseResult parseSections(OpAsmParser &parser, OperationState &result) {
+  SmallVector<Attribute> sizes, ways;
+  bool hasWays = false;
+  auto item = [&]() -> ParseResult {
+    Expr size, way = Expr::integer(0);
+    if (parseExpr(parser, size))
+      return failure();
+    if (succeeded(parser.parseOptionalKeyword("ways"))) {
+      hasWays = true;
+      if (parseExpr(parser, way))
+        return failure();
+    }
+    sizes.push_back(ExprAttr::get(parser.getContext(), size));
+    ways.push_back(ExprAttr::get(parser.getContext(), way));
+    return success();
+  };
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, item))
+    return failure();
+  result.addAttribute("sections", parser.getBuilder().getArrayAttr(sizes));
+  if (hasWays)
+    result.addAttribute("section_ways", parser.getBuilder().getArrayAttr(ways));
+  return success();
+}
+
 ParseResult UnshardOp::parse(OpAsmParser &parser, OperationState &result) {
   if (parseArrayOperand(parser, result) || parseDim(parser, result) ||
       parser.parseKeyword("over") || parseKeywordAttr(parser, result, "axis"))
@@ -556,7 +683,7 @@ ParseResult UnshardOp::parse(OpAsmParser &parser, OperationState &result) {
       parseExprAttr(parser, result, "ways"))
     return failure();
   if (succeeded(parser.parseOptionalKeyword("sections"))) {
-    if (parseExprList(parser, result, "sections"))
+    if (parseSections(parser, result))
       return failure();
   } else {
     result.addAttribute("sections", parser.getBuilder().getArrayAttr({}));
@@ -569,11 +696,18 @@ void UnshardOp::print(OpAsmPrinter &printer) {
   if (getWays())
     printer << " ways " << getWays()->getValue().str();
   if (!getSections().empty()) {
-    printer << " sections ";
-    printExprList(printer, getSections());
+    printer << " sections [";
+    for (size_t i = 0; i < getSections().size(); ++i) {
+      printer << (i ? ", " : "")
+              << cast<ExprAttr>(getSections()[i]).getValue().str();
+      if (getSectionWays() && !(literalOf((*getSectionWays())[i]) == 0))
+        printer << " ways "
+                << cast<ExprAttr>((*getSectionWays())[i]).getValue().str();
+    }
+    printer << "]";
   }
-  printer.printOptionalAttrDict((*this)->getAttrs(),
-                                {"dim", "axis", "ways", "sections"});
+  printer.printOptionalAttrDict(
+      (*this)->getAttrs(), {"dim", "axis", "ways", "sections", "section_ways"});
 }
 LogicalResult UnshardOp::verify() {
   auto param = getShards().getDefiningOp<ParamOp>();
@@ -585,9 +719,13 @@ LogicalResult UnshardOp::verify() {
       return emitOpError("(unshard_c1) parameter is put together twice")
                  .attachNote(user->getLoc())
              << "the other one is here";
-  if (getAxis() != "tp" && getAxis() != "etp")
+  if (getAxis() != "tp" && getAxis() != "etp" && getAxis() != "stage")
     return emitOpError("(unshard_c5) axis is '")
-           << getAxis() << "', required 'tp' or 'etp'";
+           << getAxis() << "', required 'tp', 'etp' or, in a layout, 'stage'";
+  if (getSectionWays() && getSectionWays()->size() != getSections().size())
+    return emitOpError("(unshard_c7) has ways for ")
+           << getSectionWays()->size() << " of " << getSections().size()
+           << " sections";
   return success();
 }
 
@@ -697,6 +835,20 @@ LogicalResult SideOp::verify() {
   if (sum != int64_t(getLayers()))
     return emitOpError("(side_c2) stages hold ")
            << sum << " layers, required " << getLayers();
+  if (!getSlots())
+    return success();
+  auto ep = dyn_cast_or_null<IntegerAttr>(getMesh().get("ep"));
+  ArrayRef<int64_t> begins = getSlotBeginsAttr().asArrayRef();
+  if (int64_t(begins.size()) != (ep ? ep.getInt() : 1) + 1 || begins[0] != 0 ||
+      !llvm::is_sorted(begins) || begins.back() < 1 ||
+      getSlots()->size() % begins.back() != 0)
+    return emitOpError("(side_c3) has ")
+           << getSlots()->size() << " slots and begins for " << begins.size()
+           << " ranks, ep is " << (ep ? ep.getInt() : 1);
+  for (int64_t expert : getSlotsAttr().asArrayRef())
+    if (expert < 0 || expert >= int64_t(getExperts()))
+      return emitOpError("(side_c3) has expert ")
+             << expert << " in a slot, of " << getExperts();
   return success();
 }
 

@@ -47,22 +47,37 @@ def Delta_FamilyOp : Delta_RegionOp<"family", [Symbol, IsolatedFromAbove]> {
     Chosen by the config's `model_type`, else by its `architectures`, or given
     with `--family`, where the file has exactly one.
 
+    With `engine` it is a *layout*: how the parameters of an inference engine
+    make up the same tensors, in the same ops. It is bound as the destination.
+    `versions` are those whose loader was compared with it; another one that
+    `rollout.version` asks for is refused. What only a layout has is said where
+    it is declared: values that an engine holds in another form, experts that
+    are slots of one parameter, tensors that it does not hold.
+
     Example:
     ```mlir
     delta.family @tiny model_types ["tiny"] architectures ["TinyForCausalLM"] {
       delta.decoder config "num_hidden_layers"
     }
+    delta.family @vllm_tiny engine "vllm" versions ["0.33"]
+        model_types ["tiny"] architectures ["TinyForCausalLM"] {
+      delta.decoder config "num_hidden_layers"
+    }
     ```
 
     **Constraints**
-    - (family_c1) there is exactly one `delta.decoder` op in it.
+    - (family_c1) it binds exactly one `delta.decoder` op.
+    - (family_c2) a layout is bound for a destination, another family is not
+      bound for an engine.
   }];
-  let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$model_types,
+  let arguments = (ins SymbolNameAttr:$sym_name, OptionalAttr<StrAttr>:$engine,
+                       OptionalAttr<StrArrayAttr>:$versions,
+                       StrArrayAttr:$model_types,
                        StrArrayAttr:$architectures);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $sym_name `model_types` $model_types `architectures` $architectures $body
-    attr-dict
+    $sym_name (`engine` $engine^ `versions` $versions)?
+    `model_types` $model_types `architectures` $architectures $body attr-dict
   }];
   let hasVerifier = 1;
 }
@@ -167,20 +182,26 @@ def Delta_DecoderOp : Delta_Op<"decoder"> {
     The layers are dealt out to pipeline stages by the geometry. A hybrid model
     names its pattern, one character a layer, and the characters it maps; the
     pipeline layout may then be the same pattern with `|` between stages.
+    `per_stage` is how an engine deals them out by itself: the number of layers
+    of stage `stage`.
 
     Example:
     ```mlir
     delta.decoder config "num_hidden_layers" pattern kinds_of_layers kinds "M*"
+    delta.decoder L per_stage (L - L mod pp) / pp
+        + select(stage ge pp - L mod pp, 1, 0)
     ```
 
     **Constraints**
     - (decoder_c1) the number of layers is at least 1.
     - (decoder_c2) the pattern has one character a layer, all of them in
       `kinds`.
+    - (decoder_c3) the layers of the stages sum up to all of them.
   }];
   let arguments = (ins Delta_ExprAttr:$layers,
                        OptionalAttr<Delta_ExprAttr>:$pattern,
-                       OptionalAttr<StrAttr>:$kinds);
+                       OptionalAttr<StrAttr>:$kinds,
+                       OptionalAttr<Delta_ExprAttr>:$per_stage);
   let hasCustomAssemblyFormat = 1;
 }
 
@@ -289,21 +310,23 @@ def Delta_ScopeOp : Delta_RegionOp<"scope"> {
     A hole is `{layer}`, `{expert}` or a symbol's name, also `{layer+N}` where
     `N` is an integer or a symbol. `{layer}` and `{expert}` stay open. In bound
     text the layers of a stack are numbered on after the decoder's, and a
-    tensor's name says `{layer-N}`.
+    tensor's name says `{layer-N}`. In a layout the first prefix is the
+    engine's and says so; the engine's layers have their global numbers.
 
     Example:
     ```mlir
     delta.scope trainer "layers.{layer}.attention." hf "h.{layer}.attn." {
       delta.use @attention
     }
+    delta.scope engine "model.layers.{layer}.attn." hf "h.{layer}.attn." {
+      delta.use @attention
+    }
     ```
   }];
   let arguments = (ins StrAttr:$trainer, OptionalAttr<StrAttr>:$other,
-                       StrAttr:$hf);
+                       StrAttr:$hf, UnitAttr:$engine);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = [{
-    `trainer` $trainer (`or` $other^)? `hf` $hf $body attr-dict
-  }];
+  let hasCustomAssemblyFormat = 1;
 }
 
 def Delta_ExpertsOp : Delta_RegionOp<"experts"> {
@@ -311,7 +334,9 @@ def Delta_ExpertsOp : Delta_RegionOp<"experts"> {
   let description = [{
     Expert `e` of `E` lives on the expert-parallel rank `e / (E/EP)`, there
     under the number `e mod (E/EP)`. In trainer names `{expert}` is the local
-    number, in tensor names the global one.
+    number, in tensor names the global one. Where an engine's experts are is the
+    business of its placement (`rollout.expert_placement`), which may hold an
+    expert several times; EP need not divide them.
 
     Example:
     ```mlir
@@ -325,7 +350,7 @@ def Delta_ExpertsOp : Delta_RegionOp<"experts"> {
     - (experts_c1) is inside a `delta.layers` or a `delta.stack` and not inside
       another `delta.experts`.
     - (experts_c2) the number is 1 to 65536 and the same wherever it is given.
-    - (experts_c3) the number is divisible by ep.
+    - (experts_c3) the number is divisible by ep, but for an engine's.
   }];
   let arguments = (ins Delta_ExprAttr:$number);
   let regions = (region SizedRegion<1>:$body);
@@ -350,9 +375,24 @@ def Delta_ParamOp : Delta_Op<"param"> {
     `last`, and `experts` that there is one for each expert. Folding adds the
     axis that shards it, the number of distinct shards and the shape of one.
 
+    A layout has more to say, in this order:
+
+    - `stacked`: the experts of a rank are slots of one parameter, whose leading
+      dimension the shape leaves out. `extra N` more slots follow them on every
+      rank; outside of `delta.experts`, `slot J` is number J of these, in the
+      stacked parameter of the same name.
+    - `holds neg_exp` (or `add_one`): the engine keeps -exp(x), in fp32, rounded
+      to the parameter's type, where the tensor has x.
+    - `viewed [0, 2, 1]`: the engine shows dimension `viewed[i]` of the shape,
+      which is that of memory, as its dimension `i`.
+
     Example:
     ```mlir
     %w = delta.param "kernel_weight" | "kernel.weight" [D, 1, 4] : storage
+    %a = delta.param "A" [heads] : f32 holds neg_exp
+    %k = delta.param "w_kc" [n, latent, nope] : storage viewed [0, 2, 1]
+    %e = delta.param "w13_weight" [2 * I, H] : storage stacked extra shared
+    %s = delta.param "w13_weight" [2 * I, H] : storage stacked slot 0
     ```
 
     **Constraints**
@@ -362,6 +402,10 @@ def Delta_ParamOp : Delta_Op<"param"> {
     - (param_c3) a name scheme is `grouped` or `sequential`.
     - (param_c4) its names hold `{layer}` and `{expert}` where it has them, and
       no two parameters of a rank can have one name.
+    - (param_c5) `stacked`, `holds` and `viewed` are for layouts; a stacked
+      parameter of experts has no `{expert}`, a `slot` has a stacked one of its
+      name before it with that many `extra`.
+    - (param_c6) `viewed` names every dimension once.
   }];
   let arguments = (ins StrArrayAttr:$names, StrArrayAttr:$schemes,
                        TypedArrayAttrBase<Delta_ExprAttr, "sizes">:$shape,
@@ -369,7 +413,11 @@ def Delta_ParamOp : Delta_Op<"param"> {
                        OptionalAttr<DenseI64ArrayAttr>:$layers,
                        UnitAttr:$experts, OptionalAttr<StrAttr>:$axis,
                        OptionalAttr<I64Attr>:$ways,
-                       OptionalAttr<DenseI64ArrayAttr>:$local);
+                       OptionalAttr<DenseI64ArrayAttr>:$local,
+                       UnitAttr:$stacked, OptionalAttr<Delta_ExprAttr>:$extra,
+                       OptionalAttr<Delta_ExprAttr>:$slot,
+                       OptionalAttr<StrAttr>:$holds,
+                       OptionalAttr<DenseI64ArrayAttr>:$viewed);
   let results = (outs Delta_Array:$result);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
@@ -403,7 +451,9 @@ def Delta_TensorOp : Delta_Op<"tensor"> {
     The value, row-major, is the tensor, viewed as the given shape. `stacked`:
     the values of the experts are the rows of the leading dimension.
     `if_listed`: only where the key list of a checkpoint has the name. In bound
-    text a second tensor of one value is an `alias` of the first.
+    text a second tensor of one value is an `alias` of the first. `also`: a
+    layout's parameters make up the tensor once more (a derived copy that the
+    engine keeps beside them).
 
     The tensor's type is the value's. Types after a colon are alternatives: the
     key list's counts where it is one of them, else the first; the value is cast
@@ -421,13 +471,15 @@ def Delta_TensorOp : Delta_Op<"tensor"> {
     - (tensor_c2) `stacked` is used for values of expert parameters only, whose
       number is the leading size; its name then has no `{expert}`.
     - (tensor_c3) its name holds `{layer}` and `{expert}` where the value has
-      them, and no two tensors can have one name.
+      them, and no two tensors can have one name, but for `also`, which is for
+      layouts.
   }];
   let hasVerifier = 1;
   let arguments = (ins StrAttr:$name, Delta_Array:$value,
                        TypedArrayAttrBase<Delta_ExprAttr, "sizes">:$shape,
                        UnitAttr:$stacked, UnitAttr:$if_listed,
-                       UnitAttr:$alias, OptionalAttr<StrArrayAttr>:$dtypes);
+                       UnitAttr:$alias, UnitAttr:$also,
+                       OptionalAttr<StrArrayAttr>:$dtypes);
   let hasCustomAssemblyFormat = 1;
 }
 
@@ -438,7 +490,8 @@ def Delta_PassthroughOp : Delta_Op<"passthrough"> {
     the one that the training started from, and nothing is sent for it.
     `if_listed`: only where the key list has the name, in all layers alike.
     `all`: every tensor of the key list whose name begins so, whatever its
-    shape; without a key list, none.
+    shape; without a key list, none. In a layout: tensors that the engine does
+    not hold, `all` of the source's whose names begin so.
 
     Example:
     ```mlir
@@ -459,11 +512,33 @@ def Delta_PassthroughOp : Delta_Op<"passthrough"> {
   let hasVerifier = 1;
 }
 
+def Delta_RefreshOp : Delta_Op<"refresh"> {
+  let summary = "Name what an engine must recompute when a parameter changed";
+  let description = [{
+    An engine may keep values that follow from a parameter where no pointer
+    reaches them. The method belongs to the module of the parameter: its name
+    up to the last dot. Nothing is called for parameters that did not change.
+
+    Example:
+    ```mlir
+    delta.refresh "refresh_gemma_weight" of %w
+    ```
+
+    **Constraints**
+    - (refresh_c1) the operand is the result of a `delta.param` of a layout.
+  }];
+  let arguments = (ins StrAttr:$method, Delta_Array:$param);
+  let assemblyFormat = "$method `of` $param attr-dict";
+  let hasVerifier = 1;
+}
+
 def Delta_DropOp : Delta_Op<"drop"> {
   let summary = "Leave a value out of the checkpoint, for a reason";
   let description = [{
     A trained parameter without an image is refused unless its family drops it.
-    The compiler prints the reason. Another trainer would get nothing for it.
+    The compiler prints the reason. Another trainer would get nothing for it. In
+    a layout: elements of an engine's parameter that no tensor fills, and that
+    stay as they are.
 
     Example:
     ```mlir
@@ -471,7 +546,7 @@ def Delta_DropOp : Delta_Op<"drop"> {
     ```
 
     **Constraints**
-    - (drop_c1) is not bound for a destination.
+    - (drop_c1) is not bound for a trainer that is the destination.
   }];
   let arguments = (ins Delta_Array:$value, StrAttr:$reason);
   let assemblyFormat = "$value `because` $reason attr-dict";
@@ -490,12 +565,17 @@ def Delta_UnshardOp : Delta_Op<"unshard", [Pure]> {
 
         result[base_i + w*s_i/W + r] = shard[sum of s_j/W for j < i, plus r]
 
-    `axis` is `tp` or `etp`. With `ways u` there are only `u` distinct shards,
-    each held by `axis size / u` neighboring ranks.
+    `axis` is `tp` or `etp`; in a layout also `stage`, all ranks of a pipeline
+    stage. With `ways u` there are only `u` distinct shards, each held by
+    `axis size / u` neighboring ranks. A section of a layout's parameter may
+    have fewer ways than the others: so few distinct parts, each in `ways / u`
+    neighboring shards.
 
     Example:
     ```mlir
     %all = delta.unshard %w dim 0 over tp sections [F, F]
+    %qkv = delta.unshard %w dim 0 over tp
+        sections [n * d, g * d ways min(g, tp), g * d ways min(g, tp)]
     ```
 
     **Constraints**
@@ -506,12 +586,14 @@ def Delta_UnshardOp : Delta_Op<"unshard", [Pure]> {
       number of ways.
     - (unshard_c4) the sections sum up to the size of `dim`.
     - (unshard_c5) the axis is `tp` or `etp`; `etp` for expert parameters only,
-      `tp` for the others.
+      `tp` for the others; any of the three in a layout.
     - (unshard_c6) the ways divide the size of the axis.
+    - (unshard_c7) the ways of a section divide the others and are for layouts.
   }];
   let arguments = (ins Delta_Array:$shards, I64Attr:$dim, StrAttr:$axis,
                        OptionalAttr<Delta_ExprAttr>:$ways,
-                       TypedArrayAttrBase<Delta_ExprAttr, "sizes">:$sections);
+                       TypedArrayAttrBase<Delta_ExprAttr, "sizes">:$sections,
+                       OptionalAttr<TypedArrayAttrBase<Delta_ExprAttr, "ways">>:$section_ways);
   let results = (outs Delta_Array:$result);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
@@ -678,12 +760,14 @@ def Delta_CastOp : Delta_Op<"cast", [Pure]> {
 def Delta_SideOp : Delta_RegionOp<"side", [Symbol, IsolatedFromAbove]> {
   let summary = "Hold the bound ops of one side";
   let description = [{
-    `@source` is the trainer, `@destination` another geometry of it. `mesh`
-    gives the sizes of the axes, `stages` the decoder layers of each chunk of
-    each pipeline stage, `stacks` the layers beside them, which are numbered on
-    after the decoder's, `experts` their number. `placement` (layer -> stage,
-    chunk, local number) and `expert_ranks` (expert -> ep rank, local number)
-    are filled in by the passes that fold the instances.
+    `@source` is the trainer, `@destination` another geometry of it or an
+    engine. `mesh` gives the sizes of the axes, `stages` the decoder layers of
+    each chunk of each pipeline stage, `stacks` the layers beside them, which
+    are numbered on after the decoder's, `experts` their number. An engine's
+    experts lie in slots: rank `p` of ep has those from `slot_begins[p]` to
+    `slot_begins[p + 1]`, and `slots` is the expert in each. `placement` (layer
+    -> stage, chunk, local number) and `expert_ranks` (expert -> ep rank, local
+    number) are filled in by the passes that fold the instances.
 
     Example:
     ```mlir
@@ -696,17 +780,23 @@ def Delta_SideOp : Delta_RegionOp<"side", [Symbol, IsolatedFromAbove]> {
     - (side_c1) every axis size is at least 1.
     - (side_c2) the stages sum up to the number of layers, and a stack is a
       number of layers and `first` or `last`.
+    - (side_c3) an engine has a slot for every expert, and begins for all of its
+      ep ranks.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, DictionaryAttr:$mesh,
                        I64Attr:$layers, I64Attr:$experts, ArrayAttr:$stages,
                        OptionalAttr<ArrayAttr>:$stacks,
+                       OptionalAttr<StrAttr>:$engine,
+                       OptionalAttr<DenseI64ArrayAttr>:$slot_begins,
+                       OptionalAttr<DenseI64ArrayAttr>:$slots,
                        OptionalAttr<DenseI64ArrayAttr>:$placement,
                        OptionalAttr<DenseI64ArrayAttr>:$expert_ranks);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sym_name `mesh` $mesh `layers` $layers `experts` $experts
-    `stages` $stages (`stacks` $stacks^)? (`placement` $placement^)?
-    (`expert_ranks` $expert_ranks^)? $body attr-dict
+    `stages` $stages (`stacks` $stacks^)?
+    (`engine` $engine^ (`slots` $slots^ `from` $slot_begins)?)?
+    (`placement` $placement^)? (`expert_ranks` $expert_ranks^)? $body attr-dict
   }];
   let extraClassDeclaration = [{
     /// Number of layers and stage of each stack.
@@ -750,8 +840,9 @@ def Delta_RouteOp : Delta_Op<"route"> {
     `source` and `way` name the shards; `hf` is the place in the checkpoint's
     layout; `images` are places in destination classes. Each place is a map of
     one piece from the shard.  `classes`, `way_begin`, `way_end` belong to the
-    images one by one. `op` leads to the checkpoint's values; another trainer
-    holds those of the source.
+    one by one. `op` leads to the checkpoint's values; another trainer
+    holds those of the source. An engine holds the checkpoint's, in the form of
+    its classes.
   }];
   let arguments = (ins I64Attr:$source, I64Attr:$way, I64Attr:$hf_class,
                        Delta_MapAttr:$hf, DenseI64ArrayAttr:$classes,

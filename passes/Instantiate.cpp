@@ -99,7 +99,7 @@ LogicalResult Instantiator::visit(Operation *op, Context &context) {
     return walk(o.getBody(), inner);
   }
   if (auto o = dyn_cast<DropOp>(op)) {
-    if (isDestination)
+    if (isDestination && !isLayout())
       return error(op, context,
                    "(drop_c1) leaves values of the destination that no tensor "
                    "holds: " +
@@ -122,6 +122,8 @@ LogicalResult Instantiator::visit(Operation *op, Context &context) {
     return param(o, context);
   if (auto o = dyn_cast<CopyOp>(op))
     return copy(o, context);
+  if (auto o = dyn_cast<RefreshOp>(op))
+    return refresh(o, context);
   if (auto o = dyn_cast<TensorOp>(op))
     return tensor(o, context);
   if (auto o = dyn_cast<UnshardOp>(op))
@@ -240,10 +242,40 @@ LogicalResult Instantiator::decoder(DecoderOp op, Context &context) {
       }
     }
   std::string text;
+  bool isGiven =
+      layout.pattern || !layout.stages.empty() || !layout.chunks.empty();
+  if (op.getPerStage() && !isGiven &&
+      failed(layersPerStage(op, context, layout)))
+    return failure();
   auto result = layersOfChunks(numLayers, layout, pattern, text);
   if (!result)
     return error(op, context, text);
   chunks = *result;
+  return success();
+}
+
+/// How an engine deals its layers out by itself.
+LogicalResult Instantiator::layersPerStage(DecoderOp op, Context &context,
+                                           PipelineLayout &layout) {
+  int64_t sum = 0;
+  for (int64_t stage = 0; stage < layout.pp; ++stage) {
+    Scope scope{context.scope, {{"stage", {ExprValue{stage}, {}}}}};
+    Context inner = context;
+    inner.scope = &scope;
+    FailureOr<int64_t> count = evaluateInt(op, inner, *op.getPerStage());
+    if (failed(count))
+      return failure();
+    layout.stages.push_back(*count);
+    sum += *count;
+    if (*count < 0)
+      return error(op, context,
+                   "(decoder_c3) stage " + Twine(stage) + " has " +
+                       Twine(*count) + " layers");
+  }
+  if (sum != numLayers)
+    return error(op, context,
+                 "(decoder_c3) stages of " + str(layout.stages) +
+                     " layers, the model has " + Twine(numLayers));
   return success();
 }
 
@@ -314,7 +346,7 @@ LogicalResult Instantiator::experts(ExpertsOp op, Context &context) {
                      (numExperts
                           ? ", elsewhere it is " + std::to_string(numExperts)
                           : ", required 1 to 65536"));
-  if (*number % axisSize("ep") != 0)
+  if (!isLayout() && *number % axisSize("ep") != 0)
     return error(op, context,
                  "(experts_c3) " + Twine(*number) +
                      " experts are not divisible by ep " +
@@ -355,14 +387,21 @@ LogicalResult Instantiator::run(DictionaryAttr geometryAttr, StringRef name) {
     auto attr = dyn_cast_or_null<StringAttr>(geometry.get(key));
     return (attr ? attr.getValue() : fallback).str();
   };
+  if (isLayout()) {
+    root.symbols["moe_pad"].value = ExprValue{number("moe_pad", 0)};
+    root.symbols["w13_order"].value = ExprValue{text("w13_order", "gate_up")};
+    root.symbols["fuse_shared_experts"].value =
+        ExprValue{number("fuse_shared_experts", 0) != 0};
+    root.symbols["attention_dp"].value = ExprValue{number("attention_dp", 1)};
+  }
   storage = text("dtype", "bf16");
   scheme = text("experts", "grouped");
 
   builder.setInsertionPointToEnd(module.getBody());
-  auto side = SideOp::create(builder, family.getLoc(), name,
-                             builder.getDictionaryAttr(mesh), 0, 0,
-                             builder.getArrayAttr({}), ArrayAttr(),
-                             DenseI64ArrayAttr(), DenseI64ArrayAttr());
+  auto side = SideOp::create(
+      builder, family.getLoc(), name, builder.getDictionaryAttr(mesh), 0, 0,
+      builder.getArrayAttr({}), ArrayAttr(), StringAttr(), DenseI64ArrayAttr(),
+      DenseI64ArrayAttr(), DenseI64ArrayAttr(), DenseI64ArrayAttr());
   side.getBody().emplaceBlock();
   builder.setInsertionPointToStart(&side.getBody().front());
 
@@ -375,6 +414,9 @@ LogicalResult Instantiator::run(DictionaryAttr geometryAttr, StringRef name) {
   if (failed(walk(family.getBody(), context)))
     return failure();
 
+  if (numLayers == 0)
+    return error(family, context, "(family_c1) binds no 'delta.decoder' op");
+
   SmallVector<Attribute> stages;
   for (const std::vector<int64_t> &stage : chunks)
     stages.push_back(builder.getI64ArrayAttr(stage));
@@ -383,6 +425,8 @@ LogicalResult Instantiator::run(DictionaryAttr geometryAttr, StringRef name) {
   side.setStagesAttr(builder.getArrayAttr(stages));
   if (!this->stacks.empty())
     side.setStacksAttr(builder.getArrayAttr(this->stacks));
+  if (isLayout() && failed(placeExperts(side)))
+    return failure();
   if (number("mtp_layers", -1) > 0 && !askedForMtp)
     return error(family, context,
                  "mtp_layers is " + Twine(number("mtp_layers", -1)) +
@@ -392,7 +436,7 @@ LogicalResult Instantiator::run(DictionaryAttr geometryAttr, StringRef name) {
                  "head has " + Twine(number("scores", 0)) +
                      " scores, the family has no head but the LM head");
   for (StringRef axis : {"ep", "etp"})
-    if (numExperts == 0 && axisSize(axis) > 1)
+    if (numExperts == 0 && !(isLayout() && axis == "etp") && axisSize(axis) > 1)
       return error(family, context,
                    axis + " is " + Twine(axisSize(axis)) +
                        ", the model has no experts");
@@ -407,7 +451,7 @@ LogicalResult Instantiator::run(DictionaryAttr geometryAttr, StringRef name) {
   // A parameter that nothing reads was forgotten.
   for (auto param : side.getBody().front().getOps<ParamOp>()) {
     bool read = llvm::any_of(param.getResult().getUsers(), [](Operation *user) {
-      return !isa<CopyOp>(user);
+      return !isa<CopyOp, RefreshOp>(user);
     });
     if (!read)
       return param.emitOpError("parameter ")
@@ -417,14 +461,79 @@ LogicalResult Instantiator::run(DictionaryAttr geometryAttr, StringRef name) {
   return success();
 }
 
+/// Slots of an engine's experts: those that the geometry gives, else an expert
+/// in each, dealt out in their order: the first ranks have one more where ep
+/// does not divide them.
+LogicalResult Instantiator::placeExperts(SideOp side) {
+  side.setEngineAttr(family.getEngineAttr());
+  if (numExperts == 0)
+    return success();
+  int64_t ep = axisSize("ep");
+  auto numbers = [&](StringRef key) -> std::vector<int64_t> {
+    auto list = dyn_cast_or_null<DenseI64ArrayAttr>(geometry.get(key));
+    return list ? std::vector<int64_t>(list.asArrayRef())
+                : std::vector<int64_t>();
+  };
+  std::vector<int64_t> slots = numbers("expert_slots"), begins = {0};
+  auto extra = dyn_cast_or_null<IntegerAttr>(geometry.get("redundant_experts"));
+  auto robin = dyn_cast_or_null<StringAttr>(geometry.get("expert_placement"));
+  int64_t perTable = numExperts + (extra ? extra.getInt() : 0);
+  int64_t numTables = 1;
+  if (!slots.empty()) {
+    auto tables =
+        dyn_cast_or_null<IntegerAttr>(geometry.get("expert_slot_tables"));
+    numTables = tables ? tables.getInt() : 1;
+    perTable = int64_t(slots.size()) / numTables;
+  }
+  for (int64_t p = 0; p < ep; ++p)
+    begins.push_back(begins.back() + perTable / ep + (p < perTable % ep));
+  if (slots.empty()) {
+    for (int64_t slot = 0; slot < perTable; ++slot)
+      slots.push_back(slot % numExperts);
+    if (robin && robin.getValue() == "round_robin") {
+      slots.clear();
+      for (int64_t p = 0; p < ep; ++p)
+        for (int64_t expert = p; expert < numExperts; expert += ep)
+          slots.push_back(expert);
+    }
+  }
+  if (numTables != 1 && numTables != side.numAllLayers())
+    return side.emitOpError("expert_placement has ")
+           << numTables << " tables, required one, or one for each of "
+           << side.numAllLayers() << " layers";
+  for (int64_t table = 0; table < numTables; ++table) {
+    std::vector<int64_t> count(numExperts);
+    for (int64_t slot = 0; slot < perTable; ++slot) {
+      int64_t expert = slots[table * perTable + slot];
+      if (expert < 0 || expert >= numExperts)
+        return side.emitOpError("expert_placement: slot ")
+               << slot << " holds expert " << expert << " of " << numExperts;
+      ++count[expert];
+    }
+    auto missing = llvm::find(count, 0);
+    if (missing != count.end())
+      return side.emitOpError("expert_placement: no slot")
+             << (numTables > 1 ? " of table " + std::to_string(table)
+                               : std::string())
+             << " holds expert " << missing - count.begin() << " of "
+             << numExperts;
+  }
+  side.setSlotsAttr(builder.getDenseI64ArrayAttr(slots));
+  side.setSlotBeginsAttr(builder.getDenseI64ArrayAttr(begins));
+  return success();
+}
+
 namespace {
 struct Instantiate : delta::impl::InstantiatePassBase<Instantiate> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto families = llvm::to_vector(module.getOps<FamilyOp>());
-    if (families.size() != 1) {
+    SmallVector<FamilyOp> families, layouts;
+    for (auto family : module.getOps<FamilyOp>())
+      (family.getEngine() ? layouts : families).push_back(family);
+    if (families.size() != 1 || layouts.size() > 1) {
       module.emitError("module has ")
-          << families.size() << " families, required one";
+          << families.size() << " families and " << layouts.size()
+          << " layouts, required one and at most one";
       return signalPassFailure();
     }
     auto parse = [&](StringRef name,
@@ -456,7 +565,8 @@ struct Instantiate : delta::impl::InstantiatePassBase<Instantiate> {
     if (failed(first.run(source, "source")))
       return signalPassFailure();
     if (destination) {
-      Instantiator second(module, families[0], *config, keyList);
+      Instantiator second(module, layouts.empty() ? families[0] : layouts[0],
+                          *config, keyList);
       if (failed(second.run(destination, "destination")))
         return signalPassFailure();
     }

@@ -34,6 +34,10 @@ LogicalResult Instantiator::param(ParamOp op, Context &context) {
                  "(param_c2) shape is " + str(*shape) +
                      ", required 1 to 6 sizes whose product "
                      "fits 64 bits");
+  if (!isLayout() && (op.getStacked() || op.getHolds() || op.getViewed()))
+    return error(op, context,
+                 "(param_c5) says how an engine keeps it, in the family of a "
+                 "trainer");
   SmallVector<Attribute> names, schemes;
   for (auto [name, nameScheme] :
        llvm::zip(op.getNames().getAsRange<StringAttr>(),
@@ -46,7 +50,8 @@ LogicalResult Instantiator::param(ParamOp op, Context &context) {
       if (failed(full))
         return failure();
       if ((context.layers && full->find("{layer") == std::string::npos) ||
-          (context.experts && full->find("{expert") == std::string::npos))
+          (context.experts && !op.getStacked() &&
+           full->find("{expert") == std::string::npos))
         return error(op, context,
                      "(param_c4) name \"" + *full +
                          "\" is the same for all its layers or experts");
@@ -58,6 +63,26 @@ LogicalResult Instantiator::param(ParamOp op, Context &context) {
     return error(op, context,
                  "(param_c3) has no name for the scheme '" + scheme + "'");
   StringRef dtype = resolved(op.getDtype());
+  if (op.getStacked() && failed(checkStacked(op, context, *shape)))
+    return failure();
+  auto folded = [&](std::optional<ExprAttr> expr) -> FailureOr<ExprAttr> {
+    if (!expr)
+      return ExprAttr();
+    FailureOr<int64_t> value = evaluateInt(op, context, *expr);
+    if (failed(value))
+      return failure();
+    if (*value < 0 || *value > (1 << 16)) {
+      error(op, context,
+            "(param_c5) number of slots is " + Twine(*value) +
+                ", required 0 to 65536");
+      return failure();
+    }
+    return ExprAttr::get(builder.getContext(), Expr::integer(*value));
+  };
+  FailureOr<ExprAttr> extra = folded(op.getExtra()),
+                      slot = folded(op.getSlot());
+  if (failed(extra) || failed(slot))
+    return failure();
   auto bound = ParamOp::create(
       builder, op.getLoc(), array, builder.getArrayAttr(names),
       builder.getArrayAttr(schemes), literals(*shape),
@@ -66,10 +91,71 @@ LogicalResult Instantiator::param(ParamOp op, Context &context) {
       context.layers ? builder.getDenseI64ArrayAttr(*context.layers)
                      : DenseI64ArrayAttr(),
       context.experts ? builder.getUnitAttr() : UnitAttr(), StringAttr(),
-      IntegerAttr(), DenseI64ArrayAttr());
+      IntegerAttr(), DenseI64ArrayAttr(), op.getStackedAttr(), *extra, *slot,
+      op.getHoldsAttr(), op.getViewedAttr());
+  if (*slot && failed(checkSlot(bound, context)))
+    return failure();
   define(context, op.getResult(), bound.getResult(),
          {*shape, dtype.str(), context.experts, context.layers.has_value(),
           false, false, reads});
+  return success();
+}
+
+/// The slots of a stack are its parameter's leading dimension.
+LogicalResult Instantiator::checkStacked(ParamOp op, Context &context,
+                                         const Shape &shape) {
+  if (shape.size() > 5)
+    return error(op, context,
+                 "(param_c2) shape of a slot is " + str(shape) +
+                     ", required 1 to 5 sizes");
+  if (op.getSlot() ? context.experts : !context.experts)
+    return error(op, context,
+                 op.getSlot()
+                     ? "(param_c5) is a slot of its own inside 'delta.experts'"
+                     : "(param_c5) stacks experts outside of 'delta.experts'");
+  for (StringAttr name : op.getNames().getAsRange<StringAttr>())
+    if (name.getValue().contains("{expert"))
+      return error(op, context,
+                   "(param_c5) name " + name.str() +
+                       " of a stack has an '{expert}'");
+  return success();
+}
+
+/// The stack that has the slot stands before it, on the same layers.
+LogicalResult Instantiator::checkSlot(ParamOp bound, Context &context) {
+  int64_t number = *bound.getSlot()->getValue().literal();
+  for (auto other :
+       bound->getParentOfType<SideOp>().getBody().front().getOps<ParamOp>()) {
+    if (other.getNames() != bound.getNames() || other == bound ||
+        !other.getExperts() || !other.getStacked())
+      continue;
+    int64_t extra =
+        other.getExtra() ? *other.getExtra()->getValue().literal() : 0;
+    llvm::SmallDenseSet<int64_t> layers(other.getLayers()->begin(),
+                                        other.getLayers()->end());
+    bool alike = other.getShape() == bound.getShape() &&
+                 other.getDtype() == bound.getDtype() &&
+                 llvm::all_of(*bound.getLayers(), [&](int64_t layer) {
+                   return layers.contains(layer);
+                 });
+    if (number < extra && alike)
+      return success();
+    return error(bound, context,
+                 "(param_c5) slot " + Twine(number) + " of a stack of " +
+                     Twine(extra) +
+                     " extra ones, required one of them, of the same shape, "
+                     "type and layers");
+  }
+  return error(bound, context,
+               "(param_c5) no stacked parameter of its name "
+               "stands before it");
+}
+
+LogicalResult Instantiator::refresh(RefreshOp op, Context &context) {
+  if (!isLayout())
+    return error(op, context, "(refresh_c1) stands in a trainer's family");
+  RefreshOp::create(builder, op.getLoc(), op.getMethodAttr(),
+                    map(context, op.getParam()));
   return success();
 }
 
@@ -147,11 +233,16 @@ LogicalResult Instantiator::tensor(TensorOp op, Context &context) {
                  "(tensor_c3) name \"" + *name +
                      "\" is the same for all its layers or "
                      "experts");
+  if (op.getAlso() && !isLayout())
+    return error(op, context,
+                 "(tensor_c3) stands for a tensor once more, in a trainer's "
+                 "family");
   // A second tensor of one value is an alias of the first.
   bool isAlias = !produced.insert(value.getAsOpaquePointer()).second;
   TensorOp::create(builder, op.getLoc(), builder.getStringAttr(*name), value,
                    literals(*shape), op.getStackedAttr(), UnitAttr(),
-                   isAlias ? builder.getUnitAttr() : UnitAttr(), ArrayAttr());
+                   isAlias ? builder.getUnitAttr() : UnitAttr(),
+                   op.getAlsoAttr(), ArrayAttr());
   return success();
 }
 
@@ -203,6 +294,14 @@ LogicalResult Instantiator::passthrough(PassthroughOp op, Context &context) {
 LogicalResult Instantiator::passthroughAll(PassthroughOp op,
                                            const std::string &prefix,
                                            Context &context) {
+  if (isLayout()) {
+    PassthroughOp::create(
+        builder, op.getLoc(), builder.getStringAttr(prefix), literals({}),
+        builder.getStringAttr(storage), builder.getUnitAttr(), UnitAttr(),
+        context.layers ? builder.getDenseI64ArrayAttr(*context.layers)
+                       : DenseI64ArrayAttr());
+    return success();
+  }
   if (context.layers)
     return error(op, context,
                  "(passthrough_c1) name \"" + prefix +
@@ -235,13 +334,43 @@ LogicalResult Instantiator::passthroughAll(PassthroughOp op,
 // Index functions
 //===----------------------------------------------------------------------===//
 
+/// Distinct parts of each section.
+FailureOr<Shape> Instantiator::waysOfSections(UnshardOp op, Context &context,
+                                              int64_t ways, size_t count) {
+  Shape out(count, ways);
+  if (!op.getSectionWays())
+    return out;
+  if (!isLayout()) {
+    error(op, context,
+          "(unshard_c7) has ways for a section, in the family of a trainer");
+    return failure();
+  }
+  FailureOr<Shape> own =
+      evaluateSizes(op, context, *op.getSectionWays(), /*least=*/0);
+  if (failed(own))
+    return failure();
+  for (size_t i = 0; i < count; ++i) {
+    if ((*own)[i] == 0)
+      continue;
+    out[i] = (*own)[i];
+    if (ways % out[i] == 0)
+      continue;
+    error(op, context,
+          "(unshard_c7) " + Twine(out[i]) + " ways of section " + Twine(i) +
+              " do not divide the " + Twine(ways) + " of the others");
+    return failure();
+  }
+  return out;
+}
+
 LogicalResult Instantiator::unshard(UnshardOp op, Context &context) {
   mlir::Value value = map(context, op.getShards());
   Facts f = factsOf(value);
   int64_t dim = op.getDim();
   if (failed(checkDim(op, context, "unshard_c2", dim, f.shape)))
     return failure();
-  if ((op.getAxis() == "etp") != f.experts)
+  if (!isLayout() &&
+      (op.getAxis() == "stage" || (op.getAxis() == "etp") != f.experts))
     return error(op, context,
                  "(unshard_c5) axis is '" + op.getAxis() + "' for " +
                      (f.experts ? "an expert" : "a common") +
@@ -264,10 +393,13 @@ LogicalResult Instantiator::unshard(UnshardOp op, Context &context) {
   if (failed(sections))
     return failure();
   Shape parts = sections->empty() ? Shape{f.shape[dim]} : *sections;
+  FailureOr<Shape> partWays = waysOfSections(op, context, ways, parts.size());
+  if (failed(partWays))
+    return failure();
   int64_t sum = 0;
-  for (int64_t part : parts) {
+  for (auto [part, own] : llvm::zip(parts, *partWays)) {
     sum += part;
-    if (part % ways != 0)
+    if (part % own != 0)
       return error(
           op, context,
           "(unshard_c3) dim " + Twine(dim) + " of size " + Twine(f.shape[dim]) +
@@ -275,7 +407,7 @@ LogicalResult Instantiator::unshard(UnshardOp op, Context &context) {
                                  : " has a section of size " +
                                        std::to_string(part) + ", which") +
               " is not divisible by " +
-              (ways == axis ? "" : std::to_string(ways) + " ways of ") +
+              (own == axis ? "" : std::to_string(own) + " ways of ") +
               "axis '" + op.getAxis() + "' of size " + Twine(axis));
   }
   if (sum != f.shape[dim])
@@ -286,7 +418,8 @@ LogicalResult Instantiator::unshard(UnshardOp op, Context &context) {
   auto bound = UnshardOp::create(
       builder, op.getLoc(), array, value, op.getDimAttr(), op.getAxisAttr(),
       ExprAttr::get(builder.getContext(), Expr::integer(ways)),
-      literals(*sections));
+      literals(*sections),
+      op.getSectionWays() ? literals(*partWays) : ArrayAttr());
   define(context, op.getResult(), bound.getResult(), f);
   return success();
 }

@@ -16,6 +16,7 @@
 #define DELTA_PASSES_INSTANTIATOR_H
 
 #include "dialect/DeltaDialect.h"
+#include "passes/Layout.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
@@ -152,6 +153,9 @@ private:
   LogicalResult visit(Operation *op, Context &context);
   LogicalResult use(UseOp op, Context &context);
   LogicalResult decoder(DecoderOp op, Context &context);
+  LogicalResult layersPerStage(DecoderOp op, Context &context,
+                               PipelineLayout &layout);
+  LogicalResult placeExperts(SideOp side);
   LogicalResult layers(LayersOp op, Context &context);
   LogicalResult stack(StackOp op, Context &context);
   /// Walks a body for those of `count` layers that fulfil the condition.
@@ -159,8 +163,13 @@ private:
                            int64_t count, Region &body, const Context &context);
   LogicalResult experts(ExpertsOp op, Context &context);
   LogicalResult param(ParamOp op, Context &context);
+  LogicalResult checkStacked(ParamOp op, Context &context, const Shape &shape);
+  LogicalResult checkSlot(ParamOp bound, Context &context);
+  LogicalResult refresh(RefreshOp op, Context &context);
   LogicalResult copy(CopyOp op, Context &context);
   LogicalResult tensor(TensorOp op, Context &context);
+  FailureOr<Shape> waysOfSections(UnshardOp op, Context &context, int64_t ways,
+                                  size_t count);
   LogicalResult unshard(UnshardOp op, Context &context);
   LogicalResult reshape(ReshapeOp op, Context &context);
   LogicalResult transpose(TransposeOp op, Context &context);
@@ -218,7 +227,13 @@ private:
     facts[bound.getAsOpaquePointer()] = std::move(f);
   }
 
+  /// The family is an engine's.
+  bool isLayout() { return family.getEngine().has_value(); }
+
+  /// `stage`: the ranks of a pipeline stage.
   int64_t axisSize(StringRef axis) {
+    if (axis == "stage")
+      return axisSize("tp") * axisSize("cp") * axisSize("dp");
     return std::get<int64_t>(root.symbols.at(axis.str()).value.data);
   }
 

@@ -28,7 +28,7 @@
 extern "C" {
 #endif
 
-#define DELTA_ABI_VERSION 1u
+#define DELTA_ABI_VERSION 2u
 /* "No such index": a class outside layers, a class that copies no other. */
 #define DELTA_NONE 0xffffffffu
 /* Loops of a box at most, its contiguous run included. */
@@ -53,12 +53,32 @@ enum {
 typedef uint32_t delta_dtype_t;
 enum { DELTA_BF16 = 1, DELTA_FP16 = 2, DELTA_FP32 = 3, DELTA_INT64 = 4 };
 
-/* What happens to a value on its way, once, at the sender. */
+/* What happens to a value on its way, once, at the sender. Steps, in this
+ * order, each where its bit is set:
+ *   ADD_ONE  x + 1 in the type of the source, rounded to it;
+ *   VIA(t)   rounded to the neutral layout's type t, where that is neither the
+ *            first type nor the last;
+ *   NEG_EXP  -exp(x) of the value widened to fp32 (an engine's form);
+ *   PLUS_ONE x + 1 in the type reached so far (an engine's form);
+ * and then it is converted to the type of the class. */
 typedef uint32_t delta_value_op_t;
-enum { DELTA_VALUE_ID = 0, DELTA_VALUE_ADD_ONE = 1 };
+enum {
+  DELTA_VALUE_ID = 0,
+  DELTA_VALUE_ADD_ONE = 1,
+  DELTA_VALUE_NEG_EXP = 2,
+  DELTA_VALUE_PLUS_ONE = 4
+};
+#define DELTA_VALUE_VIA(dtype) ((delta_value_op_t)(dtype) << 8)
+#define DELTA_VALUE_VIA_TYPE(op) ((delta_dtype_t)((op) >> 8 & 0xffu))
 
+/* STAGE: all ranks of a pipeline stage, in their order. */
 typedef uint32_t delta_axis_t;
-enum { DELTA_AXIS_NONE = 0, DELTA_AXIS_TP = 1, DELTA_AXIS_ETP = 2 };
+enum {
+  DELTA_AXIS_NONE = 0,
+  DELTA_AXIS_TP = 1,
+  DELTA_AXIS_ETP = 2,
+  DELTA_AXIS_STAGE = 3
+};
 
 /*===--- tables ----------------------------------------------------------===*/
 
@@ -78,6 +98,18 @@ typedef struct delta_expert {
   uint32_t local;
 } delta_expert_t;
 
+/* Where an engine's experts live. Its ranks of expert-parallel coordinate p
+ * have the slots [first[p], first[p + 1]); a slot holds one expert, an expert
+ * lies in one slot or in several. An engine that moves experts (EPLB) makes
+ * this table anew: it is data of its own, with a fingerprint of its own, which
+ * each message carries. */
+typedef struct delta_slots {
+  uint32_t num_slots;    /* of all coordinates; 0: as delta_side.experts says */
+  uint32_t num_tables;   /* 1: alike in all layers; else one for each layer */
+  const uint32_t *first; /* ep + 1 numbers */
+  const uint32_t *expert; /* num_tables x num_slots */
+} delta_slots_t;
+
 /* Layers that hold the same parameters: `count` rows of `layer_ids` from
  * `first`, ascending. */
 typedef struct delta_layer_kind {
@@ -85,17 +117,27 @@ typedef struct delta_layer_kind {
   uint32_t count;
 } delta_layer_kind_t;
 
-/* One class of parameters (trainer side) or tensors (neutral side).
+/* One class of parameters (trainer or engine side) or tensors (neutral side).
  *
  * Names are templates: `{layer}` and `{expert}` stand for local numbers on a
- * trainer side and for global ones on the neutral side; `{layer+61}` adds.
- * The first name is the usual one, further ones are alternatives of which
- * exactly one is bound.
+ * trainer side and for global ones on the others; `{layer+61}` adds. The first
+ * name is the usual one, further ones are alternatives of which exactly one is
+ * bound.
  *
  * Experts. num_experts == 0: the class has none. expert_stride == 0: an
  * instance for each expert. expert_stride > 0: the experts of a rank are
  * stacked in one parameter, `expert_stride` elements apart; shape[0] counts
- * them. */
+ * them. On an engine side shape[0] is that of the rank with the most slots, and
+ * a rank's own is its number of slots plus `extra_slots`.
+ *
+ * Part of another. part_of != DELTA_NONE: the class has no parameter of its
+ * own. Its values, of the shape given here, lie in one parameter of the class
+ * part_of, in extra slot `part_slot` of it: behind the slots of the rank's
+ * experts.
+ *
+ * Memory. order == 0: row-major. Else memory is row-major over the dimensions
+ * order & 15, order >> 4 & 15, ... of the shape, and all offsets and strides of
+ * images count in memory. */
 typedef struct delta_class {
   uint32_t first_name; /* row of delta_side.names */
   uint32_t num_names;
@@ -111,6 +153,10 @@ typedef struct delta_class {
   uint32_t ways;     /* distinct shards; divides the size of the axis */
   uint32_t copy_of;  /* class of this side whose values it repeats: it is
                       * bound and received, never sent */
+  uint32_t part_of;  /* DELTA_NONE: a parameter of its own */
+  uint32_t part_slot;
+  uint32_t extra_slots;
+  uint32_t order;
   uint32_t reserved;
 } delta_class_t;
 
@@ -136,8 +182,9 @@ typedef struct delta_side {
 } delta_side_t;
 
 /* Where the elements of a box go in one class of a side. All ways in
- * [way_begin, way_end) hold them, at the same place. Values go through the op,
- * in the type of the source, and are then converted to the type of the class.
+ * [way_begin, way_end) hold them, at the same place. All images of a box have
+ * one op and one type, but for its place in the neutral layout. A box without
+ * images goes nowhere: an engine does not hold its tensor.
  * `stride` follows the loops of the box. Where the class stacks its experts,
  * `offset` is inside the slice of the element's expert. */
 typedef struct delta_image {
@@ -177,6 +224,14 @@ typedef struct delta_box {
   int64_t source_stride[DELTA_MAX_LOOPS];
 } delta_box_t;
 
+/* What an engine recomputes when a parameter of a class changed: a method of
+ * the module that the parameter belongs to (its name up to the last dot). */
+typedef struct delta_refresh {
+  uint32_t class_index; /* of the destination */
+  uint32_t reserved;
+  const char *method;
+} delta_refresh_t;
+
 /* Everything a plan knows. Boxes are sorted by (source_class, source_way). */
 typedef struct delta_tables {
   uint32_t size;        /* sizeof(delta_tables_t) of the compiler */
@@ -204,6 +259,15 @@ typedef struct delta_tables {
    * checkpoint copies them from its base, and nothing is sent for them. No
    * classes: there is none, and the rest of the side is zero. */
   delta_side_t copied;
+
+  /* An engine destination: its name, its version, or null. Its layers have
+   * global numbers in names, and delta_placement.local is that number. */
+  const char *engine;
+  const char *engine_version;
+  delta_slots_t slots;
+  uint32_t num_refreshes;
+  uint32_t reserved2;
+  const delta_refresh_t *refreshes;
 } delta_tables_t;
 
 /*===--- introspection ----------------------------------------------------===*/
@@ -230,6 +294,7 @@ typedef struct delta_param_info {
   uint32_t expert;
   uint32_t is_copy; /* repeats another parameter of this side */
   uint32_t reserved;
+  int64_t stride[DELTA_MAX_RANK]; /* of memory, in elements */
 } delta_param_info_t;
 
 /* One tile of one source rank. `param` counts the rank's parameters as
@@ -247,7 +312,7 @@ typedef struct delta_tile_info {
 typedef struct delta_place {
   uint32_t rank;
   uint32_t param;
-  int64_t element; /* row-major in the rank's shard */
+  int64_t element; /* in the order of memory in the rank's shard */
   delta_value_op_t value_op;
   uint32_t reserved;
 } delta_place_t;
@@ -263,7 +328,7 @@ typedef struct delta_param {
   uint32_t rank;
   uint32_t reserved;
   int64_t shape[DELTA_MAX_RANK];
-  int64_t stride[DELTA_MAX_RANK]; /* elements; row-major is required */
+  int64_t stride[DELTA_MAX_RANK]; /* elements; as param_info says */
   void *data;
 } delta_param_t;
 

@@ -37,6 +37,12 @@ struct Geometry {
   /// are numbered on after the decoder's; local numbers restart in each stack.
   std::vector<int64_t> stackLayers;
   std::vector<Stage> stackStages;
+  /// An engine's experts: ep rank p has the slots [slotBegins[p],
+  /// slotBegins[p + 1]), and slots[t][s] is the expert in slot s. One table t
+  /// for all layers, or one for each. Empty: experts are dealt out evenly, in
+  /// their order.
+  std::vector<int64_t> slotBegins;
+  std::vector<std::vector<int64_t>> slots;
 };
 
 /// A trainer parameter. Its value is the *unsharded* tensor once `unshard` ops
@@ -52,14 +58,34 @@ struct Param {
   /// Repeats the values of another parameter (index), e.g. a tied head.
   std::optional<int64_t> copyOf;
   int64_t value = -1; ///< value number of the parameter; -1 for a copy
+
+  // Of an engine:
+  /// The experts of a rank are slots of one parameter of this name: `shape` is
+  /// that of one slot, the leading dimension left out.
+  bool stack = false;
+  int64_t extra = 0; ///< slots behind those of the rank's experts
+  /// The parameter lies in extra slot number `slot` of the stacked parameter
+  /// `slotOf` (index), in every layer; it has no name of its own.
+  std::optional<int64_t> slotOf;
+  int64_t slot = 0;
+  /// "neg_exp": the engine keeps -exp(x) where the tensor has x, computed in
+  /// fp32 and rounded to dtype; "add_one": x + 1 in the tensor's dtype; "": x.
+  std::string form;
+  /// The engine shows dimension view[i] of `shape` (that of a stack: counting
+  /// the slots as dimension 0), which is memory's order, as its dimension i.
+  /// Empty: as it is.
+  std::vector<int64_t> view;
 };
 
 /// One op. Values are numbered; every value is one tensor per (layer, expert)
 /// instance of the parameters it comes from.
 struct Op {
-  /// "unshard":    in[0] -> out[0]. dim, axis ("tp" | "etp"), ways, sections.
-  ///               Shard w of `ways` holds its part of each section, one
-  ///               section after the other; the result has whole sections.
+  /// "unshard":    in[0] -> out[0]. dim, axis ("tp" | "etp" | "stage"), ways,
+  ///               sections. Shard w of `ways` holds its part of each section,
+  ///               one section after the other; the result has whole sections.
+  ///               "stage" counts all ranks of a pipeline stage in their order.
+  ///               sectionWays, where given: section i has that many distinct
+  ///               parts, and shard w holds part w / (ways / sectionWays[i]).
   /// "reshape":    in[0] -> out[0]. shape.
   /// "transpose":  in[0] -> out[0]. permutation: result dim i is operand dim
   ///               permutation[i].
@@ -77,7 +103,7 @@ struct Op {
   int64_t dim = 0;
   std::string axis;
   int64_t ways = 1;
-  std::vector<int64_t> sections, shape, permutation, sizes;
+  std::vector<int64_t> sections, sectionWays, shape, permutation, sizes;
   int64_t size = 0;
   double scalar = 0;
   std::string dtype;
@@ -93,10 +119,20 @@ struct Tensor {
   std::vector<int64_t> shape;
   int64_t value = -1;
   bool stack = false;
+  /// The engine keeps the tensor a second time; the first has the same name.
+  bool also = false;
 };
 
-/// All of one side. Two sides of a model have the same tensors.
+/// All of one side. Two sides of a model have the same tensors, but for those
+/// that an engine does not hold.
 struct Side {
+  /// "vllm", ...; empty: a trainer. An engine's parameters have the global
+  /// numbers of layers in their names, what no tensor fills stays as it is, and
+  /// several of its shards may hold one element of a tensor.
+  std::string engine;
+  /// Beginnings of the names, with holes, of tensors that an engine does not
+  /// hold.
+  std::vector<std::string> unheld;
   Geometry geometry;
   int64_t numLayers = 0; ///< of the decoder and of all stacks
   int64_t numExperts = 0;
