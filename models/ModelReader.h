@@ -41,6 +41,28 @@ struct TrainerOptions {
   bool accountForLoss = false;
 };
 
+/// An inference engine as the destination.
+struct EngineOptions {
+  std::string engine;  ///< vllm, sglang
+  std::string version; ///< empty: one that the layout was compared with
+  int64_t tp = 1, ep = 1, pp = 1, dp = 1, attentionDp = 1, moeTp = 1;
+  std::string placement = "linear"; ///< or round_robin, table
+  /// The expert in each slot, of all ranks in order; one table, or one a
+  /// layer. Empty but for "table".
+  std::vector<std::vector<int64_t>> slots;
+  int64_t redundantExperts = 0;
+  std::string w13Order = "gate_up"; ///< or up_gate
+  int64_t moePad = 0;               ///< 0: rows of an expert as they come
+  bool fuseSharedExperts = false;
+  std::vector<int64_t> stageLayers; ///< empty: as the engine deals them out
+  std::string layoutPath;           ///< resolved; empty: the installed one
+  int64_t replicas = 1;
+  /// The axes that a layout knows: tp shares an attention layer, dp repeats
+  /// it, etp and ep share the experts. dtype, and what the trainer says about
+  /// heads and prediction layers, are filled in as well.
+  TrainerOptions mesh;
+};
+
 /// A model with its geometries.
 struct Model {
   std::string path;       ///< of model.json, for messages
@@ -52,8 +74,10 @@ struct Model {
   std::string modelType;                  ///< empty if the config has none
   std::vector<std::string> architectures; ///< of the config
   TrainerOptions trainer;
-  /// Another geometry as the destination; else the checkpoint's layout.
+  /// Another geometry as the destination, or an engine; else the checkpoint's
+  /// layout.
   std::optional<TrainerOptions> destination;
+  std::optional<EngineOptions> engine;
   int64_t replicas = 1;
   std::string familyPath; ///< resolved; empty: by model type
   /// Resolved; its key list is what the plan must produce. Empty: none.

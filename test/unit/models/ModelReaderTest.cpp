@@ -267,12 +267,6 @@ TEST_F(ModelReader, KeysOfLaterWorkTakeTheirDefaultOnly) {
             "trainer.naming is \"x\": not built yet, only null"},
            {R"("trainer": {"table_rule": "x"})",
             "trainer.table_rule is \"x\": not built yet, only null"},
-           {R"("rollout": {"engine": "vllm"})",
-            "rollout.engine is \"vllm\": not built yet, only \"hf\" and "
-            "\"megatron\""},
-           {R"("rollout": {"engine": "sglang"})",
-            "rollout.engine is \"sglang\": not built yet, only \"hf\" and "
-            "\"megatron\""},
            {R"("sync": {"snapshot": "bitmap"})",
             "sync.snapshot is \"bitmap\": not built yet, only \"device\""},
            {R"("sync": {"dtype": "fp8_block"})",
@@ -287,6 +281,156 @@ TEST_F(ModelReader, KeysOfLaterWorkTakeTheirDefaultOnly) {
             "sync.verify_every is 10: not built yet, only 0"}})
     EXPECT_THAT(failure("{\"config\": {}, " + entry + "}"),
                 testing::EndsWith("error: " + message));
+}
+
+//===----------------------------------------------------------------------===//
+// Engines
+//===----------------------------------------------------------------------===//
+
+TEST_F(ModelReader, SharesExpertsOfVllmAmongAllRanks) {
+  Model model = read(R"({"config": {}, "trainer": {"mtp_layers": 1},
+      "rollout": {"engine": "vllm", "version": "0.33.0", "tp": 4, "dp": 2,
+                  "pp": 2, "pp_layout": [3, 4], "replicas": 3,
+                  "w13_order": "up_gate", "moe_pad": 128, "dtype": "fp16",
+                  "layout": "texts/own.mlir"}})");
+  ASSERT_TRUE(model.engine);
+  EXPECT_FALSE(model.destination);
+  const EngineOptions &engine = *model.engine;
+  EXPECT_EQ(engine.engine, "vllm");
+  EXPECT_EQ(engine.version, "0.33.0");
+  EXPECT_EQ(engine.replicas, 3);
+  EXPECT_EQ(model.replicas, 3);
+  EXPECT_EQ(engine.w13Order, "up_gate");
+  EXPECT_EQ(engine.moePad, 128);
+  EXPECT_EQ(engine.moeTp, 8);
+  EXPECT_EQ(engine.placement, "linear");
+  EXPECT_EQ(engine.layoutPath, folder + "/texts/own.mlir");
+  const TrainerOptions &mesh = engine.mesh;
+  EXPECT_EQ(mesh.tp, 4);
+  EXPECT_EQ(mesh.dp, 2);
+  EXPECT_EQ(mesh.pp, 2);
+  EXPECT_EQ(mesh.ep, 1);
+  EXPECT_EQ(mesh.etp, 8);
+  EXPECT_EQ(mesh.edp, 1);
+  EXPECT_EQ(mesh.cp, 1);
+  EXPECT_EQ(mesh.dtype, "f16");
+  EXPECT_EQ(mesh.mtpLayers, 1);
+  EXPECT_EQ(mesh.stageLayers, (std::vector<int64_t>{3, 4}));
+
+  model = read(R"({"config": {}, "rollout":
+      {"engine": "vllm", "tp": 4, "dp": 2, "ep": 8,
+       "expert_placement": "round_robin"}})");
+  EXPECT_EQ(model.engine->mesh.ep, 8);
+  EXPECT_EQ(model.engine->mesh.etp, 1);
+  EXPECT_EQ(model.engine->placement, "round_robin");
+}
+
+TEST_F(ModelReader, SplitsRanksOfSglangOverAttentionAndExperts) {
+  Model model = read(R"({"config": {}, "rollout":
+      {"engine": "sglang", "tp": 8, "ep": 4, "moe_tp": 2, "attention_dp": 2,
+       "fuse_shared_experts": true, "redundant_experts": 4}})");
+  const EngineOptions &engine = *model.engine;
+  EXPECT_TRUE(engine.fuseSharedExperts);
+  EXPECT_EQ(engine.attentionDp, 2);
+  EXPECT_EQ(engine.redundantExperts, 4);
+  EXPECT_EQ(engine.mesh.tp, 4);
+  EXPECT_EQ(engine.mesh.dp, 2);
+  EXPECT_EQ(engine.mesh.ep, 4);
+  EXPECT_EQ(engine.mesh.etp, 2);
+}
+
+TEST_F(ModelReader, ReadsTablesOfExperts) {
+  auto slots = [&](const std::string &list) {
+    return read(R"({"config": {}, "rollout": {"engine": "sglang", "tp": 2,
+        "ep": 2, "expert_placement": {"physical_to_logical": )" +
+                list + "}}}")
+        .engine->slots;
+  };
+  using Tables = std::vector<std::vector<int64_t>>;
+  EXPECT_EQ(slots("[0, 1, 2, 0]"), (Tables{{0, 1, 2, 0}}));
+  EXPECT_EQ(slots("[[0, 1], [1, 0]]"), (Tables{{0, 1}, {1, 0}}));
+}
+
+TEST_F(ModelReader, RefusesEnginesThatDoNotExist) {
+  auto rollout = [&](const std::string &keys) {
+    return failure(R"({"config": {}, "rollout": {"engine": )" + keys + "}}");
+  };
+  const std::string table =
+      ", required \"linear\", \"round_robin\" or {\"physical_to_logical\": "
+      "[...]}, the expert in each slot, or a list of such lists, one a layer";
+  for (auto [keys, message] : std::vector<std::pair<std::string, std::string>>{
+           {R"("vllm", "tp": 4, "dp": 2, "ep": 4)",
+            "rollout.ep is 4, required 1 or tp x dp = 8: vLLM shares the "
+            "experts among all ranks"},
+           {R"("sglang", "tp": 4, "ep": 3)",
+            "rollout.ep is 3, required a divisor of tp = 4"},
+           {R"("sglang", "tp": 4, "attention_dp": 3)",
+            "rollout.attention_dp is 3, required a divisor of tp = 4"},
+           {R"("sglang", "tp": 4, "ep": 2, "moe_tp": 4)",
+            "rollout.moe_tp is 4, required tp / ep = 2"},
+           {R"("sglang", "dp": 2)",
+            "rollout.dp is 2, which engine \"sglang\" does not have: an SGLang "
+            "engine as a whole is repeated by \"replicas\", its attention by "
+            "\"attention_dp\""},
+           {R"("vllm", "attention_dp": 2)",
+            "rollout.attention_dp is 2, which engine \"vllm\" does not have: "
+            "vLLM repeats the attention by \"dp\""},
+           {R"("vllm", "moe_tp": 2)",
+            "rollout.moe_tp is 2, which engine \"vllm\" does not have: in vLLM "
+            "it follows from \"tp\", \"dp\" and \"ep\""},
+           {R"("vllm", "fuse_shared_experts": true)",
+            "rollout.fuse_shared_experts is true, which engine \"vllm\" does "
+            "not have: vLLM keeps shared experts beside the others"},
+           {R"("vllm", "vpp": 2)",
+            "rollout.vpp is not a key; known keys are dp, dtype, engine, ep, "
+            "expert_placement, layout, moe_pad, pp, pp_layout, "
+            "redundant_experts, replicas, tp, version, w13_order"},
+           {R"("vllm", "version": 33)",
+            "rollout.version is 33, required a version, for instance "
+            "\"1.2.3\""},
+           {R"("vllm", "layout": "")",
+            "rollout.layout is \"\", required the path of a layout"},
+           {R"("vllm", "w13_order": "interleaved")",
+            "rollout.w13_order is \"interleaved\", required one of "
+            "\"gate_up\", \"up_gate\""},
+           {R"("vllm", "moe_pad": -1)",
+            "rollout.moe_pad is -1, required an integer from 0 to 65536"},
+           {R"("vllm", "pp": 2, "pp_layout": [[1], [2]])",
+            "rollout.pp_layout is [[1],[2]], required null or a list of layer "
+            "counts a stage"},
+           {R"("vllm", "tp": 1024, "dp": 1024, "pp": 2)",
+            "rollout has 2097152 ranks, required at most 1048576"},
+           {R"("sglang", "expert_placement": "round_robin")",
+            "rollout.expert_placement is \"round_robin\", which engine "
+            "\"sglang\" does not have"},
+           {R"("vllm", "expert_placement": "eplb")",
+            "rollout.expert_placement is \"eplb\", required one of "
+            "\"linear\", \"round_robin\""},
+           {R"("vllm", "expert_placement": [0, 1])",
+            "rollout.expert_placement is [0,1]" + table},
+           {R"("vllm", "expert_placement": {"physical_to_logical": []})",
+            "rollout.expert_placement is {\"physical_to_logical\":[]}" + table},
+           {R"("vllm", "expert_placement": {"physical_to_logical": [0, -1]})",
+            "rollout.expert_placement has the expert -1" + table},
+           {R"("vllm", "expert_placement": {"physical_to_logical": [[0], 1]})",
+            "rollout.expert_placement has 1 as table 1" + table},
+           {R"("vllm", "expert_placement":
+               {"physical_to_logical": [[0, 1], [0, 1, 1]]})",
+            "rollout.expert_placement has 3 slots in table 1 and 2 in table 0, "
+            "required equally many"},
+           {R"("sglang", "tp": 2, "ep": 2, "expert_placement":
+               {"physical_to_logical": [0, 1, 2]})",
+            "rollout.expert_placement has 3 slots, which ep = 2 does not "
+            "divide"},
+           {R"("vllm", "redundant_experts": 2,
+               "expert_placement": "round_robin")",
+            "rollout.redundant_experts is 2, and expert_placement is "
+            "\"round_robin\", which repeats none"},
+           {R"("vllm", "redundant_experts": 2,
+               "expert_placement": {"physical_to_logical": [0, 1]})",
+            "rollout.redundant_experts is 2, and expert_placement is a table, "
+            "which says itself where experts are repeated"}})
+    EXPECT_THAT(rollout(keys), testing::EndsWith("error: " + message)) << keys;
 }
 
 TEST_F(ModelReader, SaysWhatCannotBeRead) {
