@@ -393,6 +393,10 @@ LogicalResult Instantiator::run(DictionaryAttr geometryAttr, StringRef name) {
     root.symbols["fuse_shared_experts"].value =
         ExprValue{number("fuse_shared_experts", 0) != 0};
     root.symbols["attention_dp"].value = ExprValue{number("attention_dp", 1)};
+    root.symbols["redundant_experts"].value =
+        ExprValue{number("redundant_experts", 0)};
+    root.symbols["expert_placement"].value =
+        ExprValue{text("expert_placement", "linear")};
   }
   storage = text("dtype", "bf16");
   scheme = text("experts", "grouped");
