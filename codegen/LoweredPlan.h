@@ -50,6 +50,19 @@ struct LoweredBox {
   std::string formula;
 };
 
+/// Where an engine's experts live; see delta_slots_t. Empty: as the side says.
+struct LoweredSlots {
+  uint32_t numTables = 1;
+  std::vector<uint32_t> first;  ///< ep + 1 numbers
+  std::vector<uint32_t> expert; ///< numTables x number of slots
+};
+
+/// A method that an engine calls when a class changed.
+struct LoweredRefresh {
+  uint32_t classIndex = 0; ///< of the destination
+  std::string method;
+};
+
 struct LoweredPlan {
   std::string model;
   std::string compiler;
@@ -62,6 +75,10 @@ struct LoweredPlan {
   /// Tensors that the trainer does not hold; may have no classes.
   LoweredSide copied;
   bool destinationIsHf = true;
+  /// Of an engine destination; else empty.
+  std::string engine, engineVersion;
+  LoweredSlots slots;
+  std::vector<LoweredRefresh> refreshes;
   /// Ascending layer rows of each kind.
   std::vector<std::vector<uint32_t>> layerKinds;
   /// Sorted by (source_class, source_way).

@@ -41,7 +41,7 @@ public:
       } else if (auto apply = dyn_cast<ApplyOp>(op)) {
         if (failed(add(apply)))
           return failure();
-      } else if (!isa<TensorOp, DropOp, CopyOp, PassthroughOp>(op)) {
+      } else if (!isa<TensorOp, DropOp, CopyOp, PassthroughOp, RefreshOp>(op)) {
         return op.emitOpError("is not folded yet");
       }
     }

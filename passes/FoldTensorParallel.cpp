@@ -17,18 +17,24 @@ namespace delta {
 using namespace delta;
 using namespace mlir;
 
-/// Way `w` holds rows [w*s/W, (w+1)*s/W) of each section, one section after
-/// the other.
+/// Sections of a dimension and the number of distinct parts of each.
+struct Sections {
+  std::vector<int64_t> sizes, ways;
+};
+
+/// Way `w` of `W` holds part `w / (W / u)` of each section of `u` parts, one
+/// section after the other.
 static IndexMap shardMap(const std::vector<int64_t> &shape,
                          const std::vector<int64_t> &local, int64_t dim,
-                         const std::vector<int64_t> &sections, int64_t ways,
-                         int64_t way) {
+                         const Sections &sections, int64_t ways, int64_t way) {
   IndexMap map{numElements(local), numElements(shape), {}};
   int64_t base = 0, from = 0;
-  for (int64_t section : sections) {
-    int64_t rows = section / ways;
-    map.unite(
-        IndexMap::rows(local, dim, from, rows, base + way * rows, shape[dim]));
+  for (auto [section, parts] : llvm::zip(sections.sizes, sections.ways)) {
+    int64_t rows = section / parts;
+    int64_t part = way / (ways / parts);
+    if (rows > 0)
+      map.unite(IndexMap::rows(local, dim, from, rows, base + part * rows,
+                               shape[dim]));
     base += section;
     from += rows;
   }
@@ -51,22 +57,33 @@ static LogicalResult fold(UnshardOp op, OpBuilder &builder) {
            << dim << " of a parameter of rank " << shape->size();
   if (sections->empty())
     sections->push_back((*shape)[dim]);
-  int64_t sum = 0;
-  for (int64_t section : *sections) {
+  Sections parts{*sections, std::vector<int64_t>(sections->size(), *ways)};
+  if (op.getSectionWays()) {
+    FailureOr<std::vector<int64_t>> own = literals(op, *op.getSectionWays());
+    if (failed(own))
+      return failure();
+    parts.ways = *own;
+  }
+  int64_t sum = 0, rows = 0;
+  for (auto [section, own] : llvm::zip(parts.sizes, parts.ways)) {
     sum += section;
-    if (*ways < 1 || section % *ways != 0)
+    if (*ways < 1 || own < 1 || *ways % own != 0)
+      return op.emitOpError("(unshard_c7) ")
+             << own << " ways of a section do not divide " << *ways;
+    if (section % own != 0)
       return op.emitOpError("(unshard_c3) size ")
-             << section << " is not divisible by " << *ways << " ways";
+             << section << " is not divisible by " << own << " ways";
+    rows += section / own;
   }
   if (sum != (*shape)[dim])
     return op.emitOpError("(unshard_c4) sections sum up to ")
            << sum << ", required " << (*shape)[dim];
 
   std::vector<int64_t> local = *shape;
-  local[dim] /= *ways;
+  local[dim] = rows;
   ShardedMap map;
   for (int64_t way = 0; way < *ways; ++way)
-    map.ways.push_back(shardMap(*shape, local, dim, *sections, *ways, way));
+    map.ways.push_back(shardMap(*shape, local, dim, parts, *ways, way));
   param.setAxisAttr(op.getAxisAttr());
   param.setWaysAttr(builder.getI64IntegerAttr(*ways));
   param.setLocalAttr(builder.getDenseI64ArrayAttr(local));

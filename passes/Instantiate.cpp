@@ -534,12 +534,13 @@ struct Instantiate : delta::impl::InstantiatePassBase<Instantiate> {
     SmallVector<FamilyOp> families, layouts;
     for (auto family : module.getOps<FamilyOp>())
       (family.getEngine() ? layouts : families).push_back(family);
-    if (families.size() != 1 || layouts.size() > 1) {
-      module.emitError("module has ")
-          << families.size() << " families and " << layouts.size()
-          << " layouts, required one and at most one";
-      return signalPassFailure();
-    }
+    for (auto [list, what, most] : {std::tuple(&families, "families", 1),
+                                    std::tuple(&layouts, "layouts", 0)})
+      if (list->size() > 1 || int(list->size()) < most) {
+        module.emitError("module has ")
+            << list->size() << " " << what << ", required one";
+        return signalPassFailure();
+      }
     auto parse = [&](StringRef name,
                      nlohmann::json fallback) -> std::optional<nlohmann::json> {
       auto text = module->getAttrOfType<StringAttr>(name);

@@ -116,8 +116,8 @@ LogicalResult Instantiator::checkStacked(ParamOp op, Context &context,
   for (StringAttr name : op.getNames().getAsRange<StringAttr>())
     if (name.getValue().contains("{expert"))
       return error(op, context,
-                   "(param_c5) name " + name.str() +
-                       " of a stack has an '{expert}'");
+                   "(param_c5) name \"" + name.str() +
+                       "\" of a stack has an '{expert}'");
   return success();
 }
 

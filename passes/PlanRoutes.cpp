@@ -11,6 +11,10 @@
 /// the tensor and one in a destination. Both sides' maps are one to one (that
 /// is proved before), so each element is in exactly one box of each tensor.
 ///
+/// An engine may hold an element several times: in ways that repeat each other,
+/// and in parameters that make up the tensor once more. Each of these producers
+/// covers the whole tensor, so that boxes are cut by one after the other.
+///
 //===----------------------------------------------------------------------===//
 
 #include "dialect/DeltaDialect.h"
@@ -45,7 +49,8 @@ struct Route {
 class Planner {
 public:
   Planner(ModuleOp module, SideOp source, SideOp destination)
-      : builder(module.getContext()), source(source) {
+      : builder(module.getContext()), source(source), destination(destination),
+        numSourceLayers(source.numAllLayers()) {
     if (destination)
       to.emplace(destination);
     builder.setInsertionPointToEnd(module.getBody());
@@ -71,20 +76,23 @@ private:
     ApplyOp apply = applyOf(tensor);
     if (!apply || !isComposed(apply))
       return tensor.emitOpError("is not composed yet");
-    TensorOp counterpart;
+    SmallVector<TensorOp> producers;
     if (to) {
       // Kinds of layers may share a name: they differ in their layers.
-      for (TensorOp other : to->tensors)
-        if (other.getName() == tensor.getName() && !other.getAlias() &&
-            layersOf(other) == layersOf(tensor))
-          counterpart = other;
-      if (!counterpart || counterpart.getShape() != tensor.getShape() ||
-          !applyOf(counterpart) || !isComposed(applyOf(counterpart)))
+      for (TensorOp other : to->tensors) {
+        if (!isCounterpart(tensor, other))
+          continue;
+        if (other.getShape() != tensor.getShape() || !applyOf(other) ||
+            !isComposed(applyOf(other)))
+          return tensor.emitOpError("tensor \"")
+                 << tensor.getName() << "\" of shape " << shapeOf(tensor)
+                 << ", in the destination " << shapeOf(other);
+        producers.push_back(other);
+      }
+      if (producers.empty() && !isUnheld(tensor))
         return tensor.emitOpError("tensor \"")
                << tensor.getName() << "\" of shape " << shapeOf(tensor)
-               << (counterpart ? ", in the destination " + shapeOf(counterpart)
-                               : std::string(", the destination has none "
-                                             "in these layers"));
+               << ", the destination has none in these layers";
     }
     for (auto [value, attr] :
          llvm::zip(apply.getValues(), apply.getMaps().getAsRange<MapAttr>())) {
@@ -100,8 +108,9 @@ private:
                       {},
                       apply.getOpAttr(),
                       apply.getToAttr()};
-          if (to ? failed(throughTensor(route, counterpart))
-                 : failed(toTensors(route, tensor)))
+          if (!to          ? failed(toTensors(route, tensor))
+              : isEngine() ? failed(throughEngine(route, producers))
+                           : failed(throughTensor(route, producers[0])))
             return failure();
         }
     }
@@ -116,13 +125,34 @@ private:
     return "[" + out + "]";
   }
 
+  bool isEngine() { return destination && destination.getEngine(); }
+
+  static bool isCounterpart(TensorOp a, TensorOp b) {
+    return a.getName() == b.getName() && !a.getAlias() && !b.getAlias() &&
+           layersOf(a) == layersOf(b);
+  }
+
+  /// The engine says that it does not hold tensors of this name.
+  bool isUnheld(TensorOp tensor) {
+    if (!isEngine())
+      return false;
+    for (auto op : destination.getBody().front().getOps<PassthroughOp>())
+      if (op.getAll() && tensor.getName().starts_with(op.getName()) &&
+          (!op.getLayers() || op.getLayersAttr() == layersOf(tensor)))
+        return true;
+    return false;
+  }
+
   /// A destination tensor without a source would never be written.
   LogicalResult checkDestination() {
+    if (isEngine() && destination.numAllLayers() != numSourceLayers)
+      return destination.emitOpError("has ")
+             << destination.numAllLayers() << " layers with its stacks, the "
+             << "trainer has " << numSourceLayers;
     for (TensorOp tensor : to->tensors)
       if (!tensor.getAlias() &&
           llvm::none_of(source.tensors, [&](TensorOp other) {
-            return other.getName() == tensor.getName() && !other.getAlias() &&
-                   layersOf(other) == layersOf(tensor);
+            return isCounterpart(other, tensor);
           }))
         return tensor.emitOpError("tensor \"")
                << tensor.getName() << "\" of shape " << shapeOf(tensor)
@@ -134,13 +164,6 @@ private:
     return llvm::all_of(apply.getValues(), [](Value value) {
       return value.getDefiningOp<ParamOp>() != nullptr;
     });
-  }
-
-  static DenseI64ArrayAttr layersOf(TensorOp tensor) {
-    ApplyOp apply = applyOf(tensor);
-    auto param =
-        apply ? apply.getValues()[0].getDefiningOp<ParamOp>() : nullptr;
-    return param ? param.getLayersAttr() : DenseI64ArrayAttr();
   }
 
   /// The destination is the checkpoint's layout: the tensor and its aliases.
@@ -204,6 +227,125 @@ private:
     return success();
   }
 
+  /// A piece of a producer and the ways that hold it.
+  struct Cell {
+    Operation *param;
+    Piece piece; ///< from the parameter to the tensor
+    SmallVector<std::pair<int64_t, int64_t>> ways;
+    IndexMap inverse;
+  };
+
+  static std::vector<Cell> cellsOf(TensorOp tensor) {
+    std::vector<Cell> cells;
+    ApplyOp apply = applyOf(tensor);
+    for (auto [value, attr] :
+         llvm::zip(apply.getValues(), apply.getMaps().getAsRange<MapAttr>())) {
+      const ShardedMap &map = attr.getValue();
+      size_t first = cells.size();
+      for (size_t way = 0; way < map.ways.size(); ++way)
+        for (const Piece &piece : map.ways[way].pieces) {
+          auto known = llvm::find_if(
+              llvm::make_range(cells.begin() + first, cells.end()),
+              [&](const Cell &cell) { return cell.piece == piece; });
+          if (known == cells.end()) {
+            IndexMap single{map.sourceSize(), map.destinationSize(), {piece}};
+            cells.push_back(
+                {value.getDefiningOp(), piece, {}, single.inverse()});
+            known = std::prev(cells.end());
+          }
+          if (!known->ways.empty() && known->ways.back().second == int64_t(way))
+            ++known->ways.back().second;
+          else
+            known->ways.push_back({way, way + 1});
+        }
+    }
+    return cells;
+  }
+
+  /// The destination is an engine: cut the piece by the cells of each producer.
+  LogicalResult throughEngine(const Route &route,
+                              ArrayRef<TensorOp> producers) {
+    std::vector<Route> boxes = {route};
+    for (TensorOp producer : producers) {
+      std::vector<Cell> &cells = cellsOfProducer[producer];
+      if (cells.empty())
+        cells = cellsOf(producer);
+      std::vector<Route> parts;
+      for (const Route &box : boxes)
+        if (failed(cut(box, producer, cells, parts)))
+          return failure();
+      boxes = std::move(parts);
+    }
+    llvm::append_range(routes, boxes);
+    return success();
+  }
+
+  LogicalResult cut(const Route &box, TensorOp producer,
+                    const std::vector<Cell> &cells, std::vector<Route> &parts) {
+    const Piece &whole = box.hf.pieces[0];
+    int64_t covered = 0;
+    for (const Cell &cell : cells) {
+      if (whole.lastDestination() < cell.piece.destination ||
+          cell.piece.lastDestination() < whole.destination)
+        continue;
+      std::vector<Passage> found;
+      if (!passages(whole, cell.inverse, found))
+        return producer.emitOpError("needs more than 65536 boxes");
+      for (const Passage &passage : found) {
+        Route part = box;
+        part.hf.pieces = {piece(passage, /*last=*/false)};
+        covered += part.hf.size();
+        for (Image &image : part.images)
+          if (!restrict(image.map, part.hf.pieces[0]))
+            return producer.emitOpError("tensor \"")
+                   << producer.getName()
+                   << "\" is cut by parameters in ways that no box fits";
+        IndexMap map{box.hf.sourceSize,
+                     cell.inverse.destinationSize,
+                     {piece(passage, /*last=*/true)}};
+        addImages(part, cell, map);
+        parts.push_back(std::move(part));
+      }
+    }
+    if (covered != box.hf.size())
+      return producer.emitOpError("destination receives ")
+             << covered << " of " << box.hf.size() << " elements of class "
+             << box.source << " way " << box.way;
+    return success();
+  }
+
+  void addImages(Route &part, const Cell &cell, const IndexMap &map) {
+    for (auto [begin, end] : cell.ways) {
+      part.images.push_back({to->number[cell.param], begin, end, map});
+      for (Operation *user : cell.param->getUsers())
+        if (isa<CopyOp>(user))
+          part.images.push_back({to->number[user], begin, end, map});
+    }
+  }
+
+  /// Makes the map of a box that of a part of it, in the loops of the part;
+  /// false if it is not affine in them.
+  static bool restrict(IndexMap &map, const Piece &part) {
+    auto at = [&](int64_t source) { return map.image(source).value_or(-1); };
+    Piece out{part.source, at(part.source), {}};
+    for (const Loop &loop : part.loops)
+      out.loops.push_back({loop.extent, loop.source,
+                           at(part.source + loop.source) - out.destination});
+    // All corners, and the first step from each.
+    for (size_t corner = 0; corner < size_t(1) << out.loops.size(); ++corner) {
+      int64_t source = out.source, image = out.destination;
+      for (size_t i = 0; i < out.loops.size(); ++i)
+        if (corner >> i & 1) {
+          source += (out.loops[i].extent - 1) * out.loops[i].source;
+          image += (out.loops[i].extent - 1) * out.loops[i].destination;
+        }
+      if (at(source) != image)
+        return false;
+    }
+    map.pieces = {out};
+    return true;
+  }
+
   static Piece piece(const Passage &box, bool last) {
     Piece piece{box.first, last ? box.last : box.between, {}};
     for (const Passage::Step &step : box.loops)
@@ -236,6 +378,9 @@ private:
 
   OpBuilder builder;
   SideClasses source;
+  SideOp destination; ///< null: the checkpoint's layout
+  int64_t numSourceLayers;
+  llvm::DenseMap<Operation *, std::vector<Cell>> cellsOfProducer;
   std::optional<SideClasses> to;
   std::vector<Route> routes;
 };

@@ -170,6 +170,8 @@ private:
       std::vector<int64_t> layers;
       StringRef stage;
       if (auto param = dyn_cast<ParamOp>(op)) {
+        if (param.getSlot()) // has the name of the stack that it is part of
+          continue;
         if (param.getLayers())
           layers.assign(param.getLayers()->begin(), param.getLayers()->end());
         for (int64_t layer : layers)
@@ -180,16 +182,19 @@ private:
                    << ", required layers of the decoder or of one stack";
         stage = param.getStage().value_or("");
         for (StringAttr name : param.getNames().getAsRange<StringAttr>())
-          trained.push_back(
-              {name.str(), op, layers, stage.str(),
-               param.getExperts() ? int64_t(side.getExperts()) : 0,
-               layers.empty() ? 0 : stackOf[layers[0]]});
+          trained.push_back({name.str(), op, layers, stage.str(),
+                             param.getExperts() && !param.getStacked()
+                                 ? int64_t(side.getExperts())
+                                 : 0,
+                             layers.empty() ? 0 : stackOf[layers[0]]});
       } else {
         stage = cast<CopyOp>(op).getStage().value_or("");
         trained.push_back({nameOf(op).str(), op, layers, stage.str(), 0});
       }
     }
     for (TensorOp tensor : classes.tensors) {
+      if (tensor.getAlso())
+        continue;
       ApplyOp apply = applyOf(tensor);
       if (!apply)
         return tensor.emitOpError("is not composed yet");
@@ -204,6 +209,8 @@ private:
                           each ? int64_t(side.getExperts()) : 0});
     }
     for (auto op : side.getBody().front().getOps<PassthroughOp>()) {
+      if (op.getAll()) // of the other side's tensors
+        continue;
       std::vector<int64_t> layers;
       if (op.getLayers())
         layers.assign(op.getLayers()->begin(), op.getLayers()->end());
@@ -229,7 +236,9 @@ private:
     return diagnostic;
   }
 
-  /// A tensor element has exactly one owner among the parameters' ways.
+  /// A tensor element has exactly one owner among the parameters' ways. An
+  /// engine's ways may repeat each other: equal pieces of one parameter count
+  /// once, since they hold the same values at the same places.
   LogicalResult proveTensor(TensorOp tensor) {
     ApplyOp apply = applyOf(tensor);
     std::vector<Claim> claims;
@@ -252,8 +261,11 @@ private:
       const ShardedMap &map = attr.getValue();
       size = map.destinationSize();
       for (size_t way = 0; way < map.ways.size(); ++way) {
-        for (const Piece &piece : map.ways[way].pieces)
+        for (const Piece &piece : map.ways[way].pieces) {
+          if (side.getEngine() && isRepeated(piece, map, way))
+            continue;
           claims.push_back({Box::destinationOf(piece), claimants.size()});
+        }
         claimants.push_back({param, int64_t(way), &map.ways[way]});
       }
     }
@@ -281,6 +293,12 @@ private:
                              /*which=*/flaw->first == flaw->second);
     noteParams(diagnostic, apply);
     return diagnostic;
+  }
+
+  static bool isRepeated(const Piece &piece, const ShardedMap &map,
+                         size_t way) {
+    // Ways that repeat each other are neighbors.
+    return way > 0 && llvm::is_contained(map.ways[way - 1].pieces, piece);
   }
 
   /// A parameter element has exactly one image or is dropped.

@@ -239,7 +239,7 @@ delta.block @unshard_twice {
 
 delta.block @axis_unknown {
   %w = delta.param "w" [8] : storage
-  // expected-error @below {{'delta.unshard' op (unshard_c5) axis is 'ep', required 'tp' or 'etp'}}
+  // expected-error @below {{'delta.unshard' op (unshard_c5) axis is 'ep', required 'tp', 'etp' or, in a layout, 'stage'}}
   %u = delta.unshard %w dim 0 over ep
 }
 
@@ -303,4 +303,49 @@ delta.block @twice {
 delta.block @unknown_op {
   // expected-error @below {{custom op 'delta.concatenate' is unknown}}
   delta.concatenate
+}
+
+// -----
+
+// expected-error @below {{'delta.family' op (family_c1) has 2 'delta.decoder' ops, required one}}
+delta.family @l engine "e" versions [] model_types [] architectures [] {
+  delta.decoder 1
+  delta.decoder 1
+}
+
+// -----
+
+delta.block @b {
+  // expected-error @below {{'delta.param' op (param_c5) holds 'exp', required 'neg_exp' or 'add_one'}}
+  %w = delta.param "w" [2] : f32 holds exp
+}
+
+// -----
+
+delta.block @b {
+  // expected-error @below {{'delta.param' op (param_c6) is viewed [0, 2], required every dimension of a shape of 2 once}}
+  %w = delta.param "w" [2, 3] : storage viewed [0, 2]
+}
+
+// -----
+
+delta.block @b {
+  %w = delta.param "w" [2, 3] : storage
+  %r = delta.reshape %w [6]
+  // expected-error @below {{'delta.refresh' op (refresh_c1) operand is not the result of a 'delta.param'}}
+  delta.refresh "again" of %r
+}
+
+// -----
+
+// expected-error @below {{'delta.side' op (side_c3) has 3 slots and begins for 3 ranks, ep is 2}}
+delta.side @s mesh {ep = 2} layers 1 experts 2 stages [[1]] engine "e"
+    slots [0, 1, 0] from [0, 1, 2] {
+}
+
+// -----
+
+// expected-error @below {{'delta.side' op (side_c3) has expert 2 in a slot, of 2}}
+delta.side @s mesh {ep = 1} layers 1 experts 2 stages [[1]] engine "e"
+    slots [0, 2] from [0, 2] {
 }

@@ -194,3 +194,34 @@ delta.block @other_attributes {
   delta.if true {
   } {note}
 }
+
+// A layout: what only engines have.
+// CHECK-LABEL: delta.family @layout engine "e" versions ["1", "2.0"]
+// CHECK: delta.decoder L per_stage L / pp
+// CHECK: delta.scope engine "l.{layer}." hf "h.{layer}." {
+// CHECK: delta.param "w" [2 * I, H] : storage stacked extra n
+// CHECK: delta.param "w" [2 * I, H] : storage stacked slot n - 1
+// CHECK: delta.param "A" [h] : f32 holds neg_exp
+// CHECK: delta.param "c" [n, 2, 3] : storage viewed [0, 2, 1]
+// CHECK: delta.unshard %{{.*}} dim 0 over stage sections [n, 2 ways min(2, tp)]
+// CHECK: delta.tensor "c" = %{{.*}} as [6 * n] also
+// CHECK: delta.refresh "again" of %{{.*}}
+// CHECK: delta.passthrough all "mtp."
+delta.family @layout engine "e" versions ["1", "2.0"] model_types ["t"]
+    architectures [] {
+  delta.decoder L per_stage L / pp
+  delta.layers where true {
+    delta.scope engine "l.{layer}." hf "h.{layer}." {
+      delta.experts E {
+        %w = delta.param "w" [2 * I, H] : storage stacked extra n
+      }
+      %s = delta.param "w" [2 * I, H] : storage stacked slot n - 1
+      %a = delta.param "A" [h] : f32 holds neg_exp
+      %c = delta.param "c" [n, 2, 3] : storage viewed [0, 2, 1]
+      %u = delta.unshard %a dim 0 over stage sections [n, 2 ways min(2, tp)]
+      delta.tensor "c" = %c as [6 * n] also
+      delta.refresh "again" of %c
+    }
+  }
+  delta.passthrough all "mtp."
+}

@@ -91,14 +91,15 @@ static bool serves(FamilyOp family, const Model &model) {
   });
 }
 
-/// The installed text whose family serves the model.
+/// The installed text whose family serves the model; of an engine's folder, its
+/// layout.
 static OwningOpRef<ModuleOp> findFamily(MLIRContext &context,
                                         const Model &model,
-                                        const std::string &modelFolder,
+                                        const std::string &folder,
                                         fs::path &path) {
   std::vector<fs::path> files;
   std::error_code error;
-  for (const auto &entry : fs::directory_iterator(modelFolder, error))
+  for (const auto &entry : fs::directory_iterator(folder, error))
     if (entry.path().extension() == ".mlir")
       files.push_back(entry.path());
   std::sort(files.begin(), files.end());
@@ -116,6 +117,7 @@ static OwningOpRef<ModuleOp> findFamily(MLIRContext &context,
         known.insert(type.str());
     }
   }
+  path.clear();
   std::string list;
   for (const std::string &type : known)
     list += (list.empty() ? "" : ", ") + type;
@@ -128,8 +130,104 @@ static OwningOpRef<ModuleOp> findFamily(MLIRContext &context,
   return {};
 }
 
+/// Reads a family, or finds the one of the model in `folder`, with all that it
+/// imports.
+static OwningOpRef<ModuleOp>
+readFamily(MLIRContext &context, const Model &model, const std::string &given,
+           const std::string &folder, const std::string &modelFolder) {
+  fs::path path = given;
+  OwningOpRef<ModuleOp> module = given.empty()
+                                     ? findFamily(context, model, folder, path)
+                                     : parseFamilyFile(context, path);
+  if (!module)
+    return {};
+  int64_t count = std::distance(module->getOps<FamilyOp>().begin(),
+                                module->getOps<FamilyOp>().end());
+  if (count != 1) {
+    emitError(FileLineColLoc::get(&context, path.string(), 1, 1))
+        << "file has " << count << " families, required one";
+    return {};
+  }
+  Importer importer(context, *module, modelFolder);
+  if (failed(importer.follow(*module, path.parent_path())))
+    return {};
+  return module;
+}
+
+/// Adds the layout of the model's engine to the family's module.
+static LogicalResult addLayout(MLIRContext &context, const Model &model,
+                               ModuleOp family,
+                               const std::string &modelFolder) {
+  const EngineOptions &engine = *model.engine;
+  OwningOpRef<ModuleOp> module =
+      readFamily(context, model, engine.layoutPath,
+                 (fs::path(modelFolder) / engine.engine).string(), modelFolder);
+  if (!module)
+    return failure();
+  auto layout = *module->getOps<FamilyOp>().begin();
+  auto refuse = [&](const Twine &text) {
+    return emitError(layout.getLoc()) << text;
+  };
+  if (layout.getEngine() != StringRef(engine.engine))
+    return refuse("is the layout of " +
+                  (layout.getEngine() ? "engine \"" + *layout.getEngine() + "\""
+                                      : Twine("no engine")) +
+                  ", rollout.engine is \"" + engine.engine + "\"");
+  if (!engine.version.empty()) {
+    std::string list;
+    bool known = false;
+    for (StringAttr version :
+         layout.getVersionsAttr().getAsRange<StringAttr>()) {
+      list += (list.empty() ? "" : ", ") + version.str();
+      // "0.33" stands for all of 0.33.x.
+      known |= engine.version == version ||
+               StringRef(engine.version).starts_with(version.str() + ".");
+    }
+    if (!known)
+      return refuse("holds for versions " + list + " of " + engine.engine +
+                    ", rollout.version is \"" + engine.version + "\"");
+  }
+  // Blocks of one name are the same block, of a file that both import.
+  for (Operation &op : llvm::make_early_inc_range(*module->getBody())) {
+    auto block = dyn_cast<BlockOp>(op);
+    auto known =
+        block ? family.lookupSymbol<BlockOp>(block.getSymName()) : BlockOp();
+    if (known && known.getLoc() == block.getLoc())
+      continue;
+    if (known)
+      return block.emitOpError("block '@")
+             << block.getSymName() << "' is another one in the family";
+    if (isa<BlockOp, FamilyOp>(op))
+      op.moveBefore(family.getBody(), family.getBody()->end());
+  }
+  return success();
+}
+
+/// What a layout is bound with, beside the axes.
+static void addEngine(Builder &builder, const EngineOptions &engine,
+                      SmallVectorImpl<NamedAttribute> &attrs) {
+  auto add = [&](StringRef name, Attribute value) {
+    attrs.push_back(builder.getNamedAttr(name, value));
+  };
+  add("attention_dp", builder.getI64IntegerAttr(engine.attentionDp));
+  add("moe_pad", builder.getI64IntegerAttr(engine.moePad));
+  add("w13_order", builder.getStringAttr(engine.w13Order));
+  add("fuse_shared_experts",
+      builder.getI64IntegerAttr(engine.fuseSharedExperts));
+  add("redundant_experts", builder.getI64IntegerAttr(engine.redundantExperts));
+  add("expert_placement", builder.getStringAttr(engine.placement));
+  if (engine.slots.empty())
+    return;
+  SmallVector<int64_t> slots;
+  for (const std::vector<int64_t> &table : engine.slots)
+    slots.append(table.begin(), table.end());
+  add("expert_slots", builder.getDenseI64ArrayAttr(slots));
+  add("expert_slot_tables", builder.getI64IntegerAttr(engine.slots.size()));
+}
+
 static DictionaryAttr geometryAttr(Builder &builder,
-                                   const TrainerOptions &options) {
+                                   const TrainerOptions &options,
+                                   const EngineOptions *engine = nullptr) {
   SmallVector<NamedAttribute> attrs;
   auto add = [&](StringRef name, Attribute value) {
     attrs.push_back(builder.getNamedAttr(name, value));
@@ -163,6 +261,8 @@ static DictionaryAttr geometryAttr(Builder &builder,
       stages.push_back(builder.getI64ArrayAttr(stage));
     add("pp_layout", builder.getArrayAttr(stages));
   }
+  if (engine)
+    addEngine(builder, *engine, attrs);
   return builder.getDictionaryAttr(attrs);
 }
 
@@ -171,20 +271,18 @@ OwningOpRef<ModuleOp> delta::loadFamily(MLIRContext &context,
                                         const std::string &familyPath,
                                         const std::string &modelFolder,
                                         const std::string &keys) {
-  fs::path path = familyPath;
   OwningOpRef<ModuleOp> module =
-      familyPath.empty() ? findFamily(context, model, modelFolder, path)
-                         : parseFamilyFile(context, path);
+      readFamily(context, model, familyPath, modelFolder, modelFolder);
   if (!module)
     return {};
-  auto families = llvm::to_vector(module->getOps<FamilyOp>());
-  if (families.size() != 1) {
-    emitError(FileLineColLoc::get(&context, path.string(), 1, 1))
-        << "file has " << families.size() << " families, required one";
+  auto family = *module->getOps<FamilyOp>().begin();
+  if (family.getEngine()) {
+    emitError(family.getLoc())
+        << "is the layout of engine \"" << *family.getEngine()
+        << "\", required the family of a trainer";
     return {};
   }
-  Importer importer(context, *module, modelFolder);
-  if (failed(importer.follow(*module, path.parent_path())))
+  if (model.engine && failed(addLayout(context, model, *module, modelFolder)))
     return {};
 
   Builder builder(&context);
@@ -198,7 +296,11 @@ OwningOpRef<ModuleOp> delta::loadFamily(MLIRContext &context,
                                                 place.first, place.second))));
   (*module)->setAttr("delta.config_places", builder.getDictionaryAttr(places));
   (*module)->setAttr("delta.source", geometryAttr(builder, model.trainer));
-  if (model.destination)
+  if (model.engine)
+    (*module)->setAttr(
+        "delta.destination",
+        geometryAttr(builder, model.engine->mesh, &*model.engine));
+  else if (model.destination)
     (*module)->setAttr("delta.destination",
                        geometryAttr(builder, *model.destination));
   if (!keys.empty())

@@ -28,11 +28,21 @@ static void setShape(delta_class_t &row, ArrayRef<int64_t> shape) {
     row.shape[i] = i < shape.size() ? shape[i] : 1;
 }
 
+/// The engine's dimension i is dimension viewed[i] of memory.
+static void setView(delta_class_t &row, ArrayRef<int64_t> viewed) {
+  delta_class_t memory = row;
+  for (size_t i = 0; i < viewed.size(); ++i) {
+    row.shape[i] = memory.shape[viewed[i]];
+    row.order |= uint32_t(i) << 4 * viewed[i];
+  }
+}
+
 namespace {
 
 class Lowering {
 public:
-  explicit Lowering(ModuleOp module) : module(module) {}
+  Lowering(ModuleOp module, std::string engineVersion)
+      : module(module), engineVersion(std::move(engineVersion)) {}
 
   FailureOr<LoweredPlan> run(int64_t replicas) {
     auto source = module.lookupSymbol<SideOp>("source");
@@ -41,7 +51,8 @@ public:
     if (failed(lowerSide(source, plan.source)) || failed(lowerNeutral(source)))
       return failure();
     plan.source.row.replicas = 1;
-    if (destination && failed(lowerSide(destination, plan.destination)))
+    if (destination && (failed(lowerSide(destination, plan.destination)) ||
+                        failed(lowerEngine(destination))))
       return failure();
     if (failed(lowerCopied(source)))
       return failure();
@@ -93,6 +104,53 @@ private:
     return success();
   }
 
+  /// What only the side of an engine has.
+  LogicalResult lowerEngine(SideOp side) {
+    if (!side.getEngine())
+      return success();
+    plan.engine = side.getEngine()->str();
+    plan.engineVersion = engineVersion;
+    if (side.getSlots()) {
+      ArrayRef<int64_t> begins = side.getSlotBeginsAttr().asArrayRef();
+      ArrayRef<int64_t> slots = side.getSlotsAttr().asArrayRef();
+      plan.slots.first.assign(begins.begin(), begins.end());
+      plan.slots.expert.assign(slots.begin(), slots.end());
+      plan.slots.numTables = slots.size() / begins.back();
+    }
+    SideClasses classes(side);
+    for (auto refresh : side.getBody().front().getOps<RefreshOp>())
+      plan.refreshes.push_back(
+          {uint32_t(classes.number.lookup(refresh.getParam().getDefiningOp())),
+           refresh.getMethod().str()});
+    for (Operation *op : classes.params)
+      forms.push_back(isa<ParamOp>(op)
+                          ? cast<ParamOp>(op).getHolds().value_or("").str()
+                          : std::string());
+    return success();
+  }
+
+  /// The slots of the rank that has most of them, and those behind them.
+  static int64_t numSlots(SideOp side, ParamOp param) {
+    int64_t most = 0;
+    ArrayRef<int64_t> begins = side.getSlotBeginsAttr().asArrayRef();
+    for (size_t p = 0; p + 1 < begins.size(); ++p)
+      most = std::max(most, begins[p + 1] - begins[p]);
+    return most + extraSlots(param);
+  }
+
+  static int64_t extraSlots(ParamOp param) {
+    return param.getExtra() ? *param.getExtra()->getValue().literal() : 0;
+  }
+
+  /// The class of the stack in which a slot lies.
+  static uint32_t stackOf(const SideClasses &classes, ParamOp slot) {
+    for (Operation *op : classes.params)
+      if (auto other = dyn_cast<ParamOp>(op))
+        if (other.getNames() == slot.getNames() && other.getExperts())
+          return classes.number.lookup(op);
+    return DELTA_NONE;
+  }
+
   LogicalResult lowerClass(SideOp side, const SideClasses &classes,
                            Operation *op, LoweredSide &out) {
     auto param = dyn_cast<ParamOp>(op);
@@ -127,6 +185,18 @@ private:
     row.ways = original.getWays().value_or(1);
     row.copy_of =
         copy ? classes.number.lookup(original.getOperation()) : DELTA_NONE;
+    row.part_of = DELTA_NONE;
+    if (original.getSlot()) {
+      row.part_of = stackOf(classes, original);
+      row.part_slot = *original.getSlot()->getValue().literal();
+    } else if (original.getStacked()) {
+      row.expert_stride = numElements(*shape);
+      row.extra_slots = extraSlots(original);
+      shape->insert(shape->begin(), numSlots(side, original));
+      setShape(row, *shape);
+    }
+    if (original.getViewed())
+      setView(row, *original.getViewed());
     out.classes.push_back(lowered);
     return success();
   }
@@ -170,6 +240,7 @@ private:
       tensorRow.axis = DELTA_AXIS_NONE;
       tensorRow.ways = 1;
       tensorRow.copy_of = isFirst ? DELTA_NONE : uint32_t(first->second);
+      tensorRow.part_of = DELTA_NONE;
       out.classes.push_back(lowered);
     }
     return success();
@@ -192,6 +263,7 @@ private:
           op.getLayers() ? layerKind(*op.getLayers()) : DELTA_NONE;
       lowered.row.ways = 1;
       lowered.row.copy_of = DELTA_NONE;
+      lowered.row.part_of = DELTA_NONE;
       plan.copied.classes.push_back(lowered);
     }
     return success();
@@ -209,6 +281,33 @@ private:
     for (size_t i = 0; i < piece.loops.size(); ++i)
       out.stride[i] = piece.loops[i].destination;
     return out;
+  }
+
+  /// The op of all images of a route: to the checkpoint's value, from there to
+  /// the form of the engine.
+  FailureOr<delta_value_op_t> opToEngine(RouteOp route, delta_value_op_t op) {
+    std::optional<std::pair<std::string, delta_dtype_t>> first;
+    for (int64_t number : route.getClasses()) {
+      const LoweredClass &to = plan.destination.classes[number];
+      std::pair<std::string, delta_dtype_t> kept(
+          forms[to.row.copy_of == DELTA_NONE ? number : to.row.copy_of],
+          to.row.dtype);
+      if (first && *first != kept)
+        return route.emitOpError("is kept by \"")
+               << to.names[0] << "\" in another type or form than elsewhere";
+      first = kept;
+    }
+    if (!first)
+      return op;
+    delta_dtype_t from = plan.source.classes[route.getSource()].row.dtype;
+    delta_dtype_t hf =
+        plan.hf.classes[neutralNumber[route.getHfClass()]].row.dtype;
+    delta_value_op_t form = first->first == "neg_exp"   ? DELTA_VALUE_NEG_EXP
+                            : first->first == "add_one" ? DELTA_VALUE_PLUS_ONE
+                                                        : DELTA_VALUE_ID;
+    if (hf != from && (form || first->second != hf))
+      op |= DELTA_VALUE_VIA(hf);
+    return op | form;
   }
 
   LogicalResult lowerRoute(RouteOp route) {
@@ -246,6 +345,12 @@ private:
     delta_value_op_t op = route.getOp() ? DELTA_VALUE_ADD_ONE : DELTA_VALUE_ID;
     // Two trainers hold the same form: the way back undoes the value op.
     delta_value_op_t imageOp = plan.destinationIsHf ? op : DELTA_VALUE_ID;
+    if (!plan.engine.empty()) {
+      FailureOr<delta_value_op_t> toEngine = opToEngine(route, op);
+      if (failed(toEngine))
+        return failure();
+      imageOp = *toEngine;
+    }
     auto place = [&](int64_t number, int64_t begin, int64_t end,
                      const Piece &piece, delta_value_op_t op) {
       delta_image_t out = image(number, begin, end, piece, op);
@@ -305,6 +410,8 @@ private:
   }
 
   ModuleOp module;
+  std::string engineVersion;
+  std::vector<std::string> forms; ///< of an engine's classes
   LoweredPlan plan;
   std::map<std::vector<uint32_t>, uint32_t> kinds;
   std::vector<int64_t> neutralNumber; ///< of the source's tensors
@@ -312,6 +419,7 @@ private:
 
 } // namespace
 
-FailureOr<LoweredPlan> delta::lowerPlan(ModuleOp module, int64_t replicas) {
-  return Lowering(module).run(replicas);
+FailureOr<LoweredPlan> delta::lowerPlan(ModuleOp module, int64_t replicas,
+                                        const std::string &engineVersion) {
+  return Lowering(module, engineVersion).run(replicas);
 }

@@ -20,8 +20,9 @@ mlir::FailureOr<reference::Program> referenceProgram(mlir::ModuleOp module,
                                                      int64_t replicas);
 
 /// The plan of a module with routes. `fingerprint` and the texts are the
-/// caller's.
-mlir::FailureOr<LoweredPlan> lowerPlan(mlir::ModuleOp module, int64_t replicas);
+/// caller's. The version is that of an engine destination; empty: any.
+mlir::FailureOr<LoweredPlan> lowerPlan(mlir::ModuleOp module, int64_t replicas,
+                                       const std::string &engineVersion = {});
 
 } // namespace delta
 

@@ -189,7 +189,10 @@ static std::array<uint64_t, 2> fingerprintOf(ModuleOp module,
     llvm::raw_string_ostream stream(text);
     side->print(stream);
   }
-  text += model.destination ? "\nmegatron " : "\nhf ";
+  text += model.engine
+              ? "\n" + model.engine->engine + " " + model.engine->version + " "
+          : model.destination ? "\nmegatron "
+                              : "\nhf ";
   text += std::to_string(model.replicas);
   llvm::XXH128_hash_t hash = llvm::xxh3_128bits(
       ArrayRef(reinterpret_cast<const uint8_t *>(text.data()), text.size()));
@@ -346,7 +349,9 @@ static int compile(const Model &model) {
       model.modelType.empty() ? std::string("model") : model.modelType;
   std::string title =
       familyName + " " + describe(model.trainer) + " -> " +
-      (model.destination ? describe(*model.destination) : std::string("hf")) +
+      (model.engine ? model.engine->engine + " " + describe(model.engine->mesh)
+       : model.destination ? describe(*model.destination)
+                           : std::string("hf")) +
       (model.replicas > 1 ? " x" + std::to_string(model.replicas) : "");
   program->model = title;
   program->fingerprint[0] = fingerprint[0];
@@ -356,7 +361,8 @@ static int compile(const Model &model) {
 
   if (failed(runPipeline(*module, mapPipeline)))
     return 1;
-  FailureOr<LoweredPlan> plan = lowerPlan(*module, model.replicas);
+  FailureOr<LoweredPlan> plan = lowerPlan(
+      *module, model.replicas, model.engine ? model.engine->version : "");
   if (failed(plan))
     return 1;
   plan->model = title;
