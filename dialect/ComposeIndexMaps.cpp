@@ -233,6 +233,38 @@ static void tighten(Passage &box) {
   }
 }
 
+/// Joins `b` to `a` if it is what comes next in the outermost loop of `a`: the
+/// iterations after a carry, which a cut leaves alone.
+static bool continues(Passage &a, const Passage &b) {
+  if (a.loops.empty())
+    return false;
+  Passage::Step &outer = a.loops.front();
+  size_t inner = a.loops.size() - 1;
+  int64_t more = 1;
+  if (b.loops.size() == a.loops.size()) {
+    const Passage::Step &next = b.loops.front();
+    if (next.first != outer.first || next.between != outer.between ||
+        next.last != outer.last)
+      return false;
+    more = next.extent;
+  } else if (b.loops.size() != inner) {
+    return false;
+  }
+  for (size_t i = 0; i < inner; ++i) {
+    const Passage::Step &x = a.loops[a.loops.size() - inner + i];
+    const Passage::Step &y = b.loops[b.loops.size() - inner + i];
+    if (x.extent != y.extent || x.first != y.first || x.between != y.between ||
+        x.last != y.last)
+      return false;
+  }
+  if (b.first != a.first + outer.extent * outer.first ||
+      b.between != a.between + outer.extent * outer.between ||
+      b.last != a.last + outer.extent * outer.last)
+    return false;
+  outer.extent += more;
+  return true;
+}
+
 bool delta::passages(const Piece &piece, const IndexMap &next,
                      std::vector<Passage> &out, size_t maxBoxes) {
   Piece first = piece;
@@ -245,8 +277,16 @@ bool delta::passages(const Piece &piece, const IndexMap &next,
     if (!Composer(second, out, maxBoxes).run(first))
       return false;
   }
-  for (size_t i = begin; i < out.size(); ++i)
+  size_t end = begin;
+  for (size_t i = begin; i < out.size(); ++i) {
     tighten(out[i]);
+    if (end > begin && continues(out[end - 1], out[i]))
+      continue;
+    if (end != i)
+      out[end] = std::move(out[i]);
+    ++end;
+  }
+  out.resize(end);
   return true;
 }
 
