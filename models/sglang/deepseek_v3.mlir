@@ -1,0 +1,15 @@
+// DeepSeek-V3 and R1 in SGLang.
+
+delta.import "sglang/engine.mlir"
+delta.import "engine_mla.mlir"
+
+delta.family @sglang_deepseek_v3 engine "sglang" versions ["0.5.23"]
+    model_types ["deepseek_v3"]
+    architectures ["DeepseekV3ForCausalLM"] {
+  delta.symbol router_bias =
+      (config "topk_method" else "noaux_tc") == "noaux_tc"
+  delta.use @deepseek_layout
+  delta.use @mtp_depth with first_mtp = "model.layers.{L}.enorm.weight",
+      in_config = config "num_nextn_predict_layers" else 0
+  delta.use @without_deepseek_mtp
+}

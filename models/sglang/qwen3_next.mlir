@@ -1,0 +1,20 @@
+// Qwen3-Next in SGLang.
+
+delta.import "sglang/engine.mlir"
+delta.import "engine_hybrid.mlir"
+
+delta.family @sglang_qwen3_next engine "sglang" versions ["0.5.23"]
+    model_types ["qwen3_next"]
+    architectures ["Qwen3NextForCausalLM"] {
+  delta.use @engine_sizes
+  delta.use @engine_attention_sizes
+  delta.use @hybrid_sizes
+  delta.use @sparse_sizes
+  delta.use @qwen_mtp_depth
+  delta.use @engine_names
+  delta.symbol centered = true
+  delta.use @pipeline with layers = L
+  delta.use @expert_rules with expert_groups = 1, has_shared = false
+  delta.use @plain_names
+  delta.use @hybrid_layout with joined = true, sparse = true
+}
