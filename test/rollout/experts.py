@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from geometry import Group
-from parameters import Layers, Parameter, Tensor, cut
+from .geometry import Group
+from .parameters import Layers, Parameter, Tensor, cut
 
 # The slot of an expert that every token visits, behind the routed ones.
 SHARED = -1

@@ -8,8 +8,8 @@
 
 from __future__ import annotations
 
-from geometry import WHOLE
-from models import Model
+from .geometry import WHOLE
+from .models import Model
 
 
 def dense(model: Model) -> None:

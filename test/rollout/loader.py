@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import re
 
-from families import (
+from .families import (
     delta_net, dense, falcon_h1, gpt_oss, nemotron_h, shared, sparse,
 )
-from geometry import Geometry
-from models import Model
-from parameters import Parameter, Tensor
-from vision import tower
+from .geometry import Geometry
+from .models import Model
+from .parameters import Parameter, Tensor
+from .vision import tower
 
 CLASSES = {
     **dict.fromkeys(

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from experts import SHARED, Experts
-from geometry import WHOLE, Group, Rank
-from parameters import Layers, Section, negated_exponential
+from .experts import SHARED, Experts
+from .geometry import WHOLE, Group, Rank
+from .parameters import Layers, Section, negated_exponential
 
 
 class Model(Layers):

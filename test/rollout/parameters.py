@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from geometry import WHOLE, Group
+from .geometry import WHOLE, Group
 
 # Width of an element; a tag stands for a value whose origin is asked for.
 STORES = {

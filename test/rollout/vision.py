@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from models import Model
+from .models import Model
 
 
 def tower(model: Model) -> None:

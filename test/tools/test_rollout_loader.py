@@ -18,16 +18,19 @@ import pytest
 from support import SHARED, needs_shared
 
 np = pytest.importorskip("numpy", reason="the plain loader needs numpy")
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "rollout"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from geometry import Geometry  # noqa: E402
-from loader import load  # noqa: E402
-from parameters import Tensor, converted, negated_exponential  # noqa: E402
+from rollout.check import differences  # noqa: E402
+from rollout.geometry import Geometry  # noqa: E402
+from rollout.loader import load  # noqa: E402
+from rollout.parameters import (  # noqa: E402
+    Tensor, converted, negated_exponential,
+)
 
-GOLDEN = SHARED / "golden-rollout" if SHARED else None
-CASES = sorted(
-    path.parent.name for path in GOLDEN.glob("*/layout.json")
-) if GOLDEN else []
+CASES: list[str] = []
+if SHARED:
+    GOLDEN = SHARED / "golden-rollout"
+    CASES = sorted(p.parent.name for p in GOLDEN.glob("*/layout.json"))
 
 
 def geometry_of(layout: dict) -> Geometry:
@@ -120,3 +123,64 @@ def test_negated_exponential_by_hand() -> None:
         assert result.dtype == "fp32"
         assert result.data.tolist() == [
             0xBF800000, 0xC02DF854, 0x80000000, 0xFF800000]
+
+
+# ===--- what the published cases do not have -------------------------------===
+
+def test_the_first_ranks_have_one_expert_more() -> None:
+    ranks = Geometry("vllm", tp=4, ep=4, redundant_experts=2).ranks(1)
+    assert [rank.experts(8, 0) for rank in ranks] == [
+        [0, 1, 2], [3, 4, 5], [6, 7], [0, 1]]
+    ranks = Geometry("vllm", tp=2, dp=2, ep=4, placement="round_robin").ranks(1)
+    assert [rank.experts(6, 0) for rank in ranks] == [
+        [0, 4], [1, 5], [2], [3]]
+
+
+def test_tensor_ranks_inside_expert_ranks() -> None:
+    ranks = Geometry("sglang", tp=4, ep=2, attention_dp=2).ranks(1)
+    assert [rank.experts(4, 0) for rank in ranks] == [
+        [0, 1], [0, 1], [2, 3], [2, 3]]
+    assert [(r.moe.size, r.moe.rank) for r in ranks] == [
+        (2, 0), (2, 1), (2, 0), (2, 1)]
+    assert [(r.attention.size, r.attention.rank) for r in ranks] == [
+        (2, 0), (2, 1), (2, 0), (2, 1)]
+
+
+@pytest.mark.parametrize("engine,counts", [
+    ("vllm", [2, 3, 3, 2]), ("sglang", [2, 2, 3, 3])])
+def test_stages_with_a_layer_more(engine, counts) -> None:
+    stages = Geometry(engine, pp=4).stages(10)
+    assert [len(stage) for stage in stages] == counts
+    assert [layer for stage in stages for layer in stage] == list(range(10))
+
+
+def test_a_wrong_element_and_a_written_padding_are_told() -> None:
+    config = {
+        "model_type": "llama", "hidden_size": 4, "intermediate_size": 6,
+        "num_attention_heads": 2, "num_hidden_layers": 0, "vocab_size": 3,
+    }
+    shapes = {"model.embed_tokens.weight": (3, 4), "model.norm.weight": (4,),
+              "lm_head.weight": (3, 4)}
+    tensors = {
+        name: Tensor(np.arange(prod(shape), dtype=np.uint16).reshape(shape),
+                     "bf16")
+        for name, shape in shapes.items()}
+    (expected,) = load(tensors, config, Geometry("vllm"))
+    assert expected["lm_head.weight"].data.shape == (64, 4)
+
+    def told(**changes: object) -> list[str]:
+        held = {
+            name: Tensor(parameter.data.copy(), parameter.dtype)
+            for name, parameter in expected.items()}
+        before = [dict(held)]
+        for name, (place, value) in changes.items():
+            data = held[f"{name}.weight"].data.copy()
+            data[place] = value
+            held[f"{name}.weight"] = Tensor(data, "bf16")
+        return differences([expected], [held], before)[1]
+
+    assert told() == []
+    assert told(lm_head=((2, 3), 12)) == [
+        "rank 0: lm_head.weight: 1 of 256 differ, first [2, 3]: 0xc, the "
+        "loader has 0xb"]
+    assert "first [3, 0]: 0x7" in told(lm_head=((3, 0), 7))[0]
