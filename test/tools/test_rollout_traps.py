@@ -220,6 +220,10 @@ def test_absorbed_copies_follow_their_source(tmp_path) -> None:
         held = trap.engine.held(1)
         assert held[f"{at}w_kc"].stride == (35, 1, 5)
         assert held[f"{at}w_vc"].stride == (21, 1, 7)
+        # A second update goes to the same memory.
+        changed = trap.change({f"{at}kv_b_proj.weight": [key]})
+        assert changed[1, f"{at}w_kc"] == [(5 + 2) * 7 + 4]
+        assert len(changed) == 2
 
 
 @both
@@ -266,6 +270,52 @@ def test_rows_of_the_vocabulary_and_none_of_the_padding(
             (0, "model.embed_tokens.weight"): rows(31, 32, 20),
             (1, "model.embed_tokens.weight"): rows(0, 29, 20),
         }
+
+
+def test_shared_expert_is_the_slot_behind_the_routed(tmp_path) -> None:
+    """It has no module of its own, and lies on every expert rank."""
+    at = "model.layers.1.mlp.experts."
+    with Trap(
+        tmp_path, DEEPSEEK3, {"tp": 2, "ep": 2},
+        {"engine": "sglang", "tp": 4, "ep": 2, "fuse_shared_experts": True}
+    ) as trap:
+        # Four routed slots and one; 6 of 12 columns on each of two ranks.
+        shared = "model.layers.1.mlp.shared_experts."
+        changed = trap.change({f"{shared}down_proj.weight": [12 * 40 + 7]})
+        assert changed == {
+            (rank, f"{at}w2_weight"): [(4 * 48 + 40) * 6 + 1]
+            for rank in (1, 3)}
+        changed = trap.change({f"{shared}up_proj.weight": [48 * 2 + 3]})
+        assert changed == {
+            (rank, f"{at}w13_weight"): [(4 * 12 + 6 + 2) * 48 + 3]
+            for rank in (0, 2)}
+
+
+@both
+def test_skip_connection_alone(engine, tmp_path) -> None:
+    """A reload by layers lost it."""
+    with Trap(
+        tmp_path, HYBRID, {"tp": 1}, {"engine": engine, "tp": 2}
+    ) as trap:
+        name = "backbone.layers.2.mixer.D"
+        wide = is_wide(trap, name)
+        changed = trap.change(
+            {name: [2]}, lambda bits: bits ^ (0x10000 if wide else 1))
+        assert changed == {(0, "model.layers.2.mixer.D"): [2]}
+
+
+@both
+def test_one_ulp_of_the_router_bias(engine, tmp_path) -> None:
+    """Single precision in a model of half of it."""
+    name = "model.layers.1.mlp.gate.e_score_correction_bias"
+    with Trap(
+        tmp_path, DEEPSEEK3, {"tp": 2, "ep": 2}, {"engine": engine, "tp": 2}
+    ) as trap:
+        before = trap.values(1, name)
+        assert before.dtype == np.uint32
+        changed = trap.change({name: [6]})
+        assert changed == {(rank, name): [6] for rank in (0, 1)}
+        assert (trap.values(1, name) ^ before).tolist() == [0] * 6 + [1, 0]
 
 
 # ===--- names --------------------------------------------------------------===
