@@ -60,6 +60,18 @@ def test_tests_of_the_table_exist() -> None:
     assert not missing, "\n".join(missing)
 
 
+def test_python_tests_of_all_tables_exist() -> None:
+    text = (TESTS / "README.md").read_text()
+    named = set(re.findall(r"`(\w+\.py)::(\w+)`", text))
+    assert len(named) > 20
+    missing = [
+        f"{file}::{function}" for file, function in sorted(named)
+        if not re.search(rf"^def {function}\(",
+                         (TESTS / "tools" / file).read_text(), re.M)
+    ]
+    assert not missing, "\n".join(missing)
+
+
 @pytest.mark.skipif(
     "DELTA_SHARED" not in os.environ,
     reason="no data folder: DELTA_SHARED is not set")
