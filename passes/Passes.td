@@ -132,6 +132,27 @@ def CoalesceRunsPass : Delta_Pass<"delta-coalesce-runs"> {
   }];
 }
 
+def AlignLayersPass : Delta_Pass<"delta-align-layers"> {
+  let summary = "Put an engine's classes on the layers of the trainer's";
+  let description = [{
+    **Before:** composed maps on both sides.
+
+    **After:** each parameter of an engine whose tensors come from several
+    classes of the trainer, on other layers each, is as many parameters; all
+    that reads it is repeated with it. Other destinations stay as they are.
+
+    With dense layers 0 and 1 and a sparse layer 2 in the trainer's family,
+    ```mlir
+    %0 = delta.param "l.{layer}.norm" [8] : bf16 on layers(0 to 2)
+    ```
+    becomes
+    ```mlir
+    %0 = delta.param "l.{layer}.norm" [8] : bf16 on layers(0 to 1)
+    %1 = delta.param "l.{layer}.norm" [8] : bf16 on layers(2)
+    ```
+  }];
+}
+
 def VerifyCoveragePass : Delta_Pass<"delta-verify-coverage"> {
   let summary = "Prove that every element has exactly one owner";
   let description = [{

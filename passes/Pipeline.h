@@ -21,6 +21,7 @@ inline constexpr const char *mapPipeline = "builtin.module("
                                            "delta-fold-deinterleave,"
                                            "delta-compose-maps,"
                                            "delta-coalesce-runs,"
+                                           "delta-align-layers,"
                                            "delta-verify-coverage,"
                                            "delta-plan-routes)";
 

@@ -1,5 +1,5 @@
 // RUN: delta-opt %s --delta-instantiate -split-input-file | FileCheck %s --check-prefix=BOUND
-// RUN: delta-opt %s --delta-instantiate --delta-fold-instances --delta-fold-tensor-parallel --delta-fold-deinterleave --delta-compose-maps --delta-coalesce-runs --delta-verify-coverage --delta-plan-routes -split-input-file | FileCheck %s --check-prefix=ROUTES
+// RUN: delta-opt %s --delta-instantiate --delta-fold-instances --delta-fold-tensor-parallel --delta-fold-deinterleave --delta-compose-maps --delta-coalesce-runs --delta-align-layers --delta-verify-coverage --delta-plan-routes -split-input-file | FileCheck %s --check-prefix=ROUTES
 
 // Four ranks, two key/value heads: two neighbors hold the same one. The
 // engine's layers have global numbers, and its last stages have more of them.
@@ -135,5 +135,41 @@ delta.family @layout engine "e" versions ["0"] model_types [] architectures [] {
     delta.drop %x because "no checkpoint fills it"
   }
   delta.passthrough all "mtp."
+}
+}
+
+// -----
+
+// The trainer tells dense layers from sparse ones; the layout does not.
+// ROUTES-LABEL: module @kinds
+// ROUTES: delta.side @destination
+// ROUTES-NEXT: %[[A:.*]] = delta.param "l.{layer}.n" [2] : bf16 on layers(0)
+// ROUTES: delta.tensor "h.{layer}.n"
+// ROUTES: %[[B:.*]] = delta.param "l.{layer}.n" [2] : bf16 on layers(1 to 2)
+// ROUTES: delta.tensor "h.{layer}.n"
+// ROUTES: delta.route source 0 way 0 hf 0 {{.*}} to [0] ways
+// ROUTES: delta.route source 1 way 0 hf 1 {{.*}} to [1] ways
+// ROUTES-NOT: delta.route
+module @kinds attributes {delta.config = "{}", delta.source = {},
+    delta.destination = {}} {
+delta.block @norm {
+  %n = delta.param "t.{layer}.{kind}" [2] : storage
+  delta.tensor "h.{layer}.n" = %n as [2]
+}
+delta.family @trainer model_types [] architectures [] {
+  delta.decoder 3
+  delta.layers where layer lt 1 {
+    delta.use @norm with kind = "dense"
+  }
+  delta.layers where layer ge 1 {
+    delta.use @norm with kind = "sparse"
+  }
+}
+delta.family @layout engine "e" versions ["0"] model_types [] architectures [] {
+  delta.decoder 3
+  delta.layers where true {
+    %n = delta.param "l.{layer}.n" [2] : storage
+    delta.tensor "h.{layer}.n" = %n as [2]
+  }
 }
 }

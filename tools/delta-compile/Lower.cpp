@@ -146,7 +146,8 @@ private:
   static uint32_t stackOf(const SideClasses &classes, ParamOp slot) {
     for (Operation *op : classes.params)
       if (auto other = dyn_cast<ParamOp>(op))
-        if (other.getNames() == slot.getNames() && other.getExperts())
+        if (other.getNames() == slot.getNames() && other.getExperts() &&
+            other.getLayersAttr() == slot.getLayersAttr())
           return classes.number.lookup(op);
     return DELTA_NONE;
   }
@@ -189,6 +190,8 @@ private:
     if (original.getSlot()) {
       row.part_of = stackOf(classes, original);
       row.part_slot = *original.getSlot()->getValue().literal();
+      if (row.part_of == DELTA_NONE)
+        return op->emitOpError("lies in a stack of other layers");
     } else if (original.getStacked()) {
       row.expert_stride = numElements(*shape);
       row.extra_slots = extraSlots(original);

@@ -81,7 +81,7 @@ private:
       out.params.push_back(param);
       return success();
     }
-    if (isa<DropOp, PassthroughOp>(op))
+    if (isa<DropOp, PassthroughOp, RefreshOp>(op))
       return success();
     return recordOp(op);
   }
