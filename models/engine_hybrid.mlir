@@ -214,38 +214,42 @@ delta.block @nemotron_layout {
       embed = "backbone.embeddings.weight", held_norm = "model.norm_f.weight",
       last_norm = "backbone.norm_f.weight", held_head = "lm_head.weight",
       head = "lm_head.weight"
-  delta.layers where true {
+  delta.layers where pattern[layer] == "M" {
     delta.scope engine "model.layers.{layer}." hf "backbone.layers.{layer}." {
       delta.use @norm_at with at = "norm", size = H
-    }
-  }
-  delta.layers where pattern[layer] == "M" {
-    delta.scope engine "model.layers.{layer}.mixer."
-        hf "backbone.layers.{layer}.mixer." {
-      delta.use @held_mamba2 with mixer_heads = config "mamba_num_heads",
-          mixer_head_dim = config "mamba_head_dim", groups = config "n_groups",
-          state = config "ssm_state_size", kernel = config "conv_kernel",
-          conv_bias = config "use_conv_bias" else true, mixer_norm = true
+      delta.scope engine "mixer." hf "mixer." {
+        delta.use @held_mamba2 with mixer_heads = config "mamba_num_heads",
+            mixer_head_dim = config "mamba_head_dim",
+            groups = config "n_groups", state = config "ssm_state_size",
+            kernel = config "conv_kernel",
+            conv_bias = config "use_conv_bias" else true, mixer_norm = true
+      }
     }
   }
   delta.layers where pattern[layer] == "*" {
-    delta.scope engine "model.layers.{layer}.mixer."
-        hf "backbone.layers.{layer}.mixer." {
-      delta.use @qkv with q = n * d
-      delta.use @row with held = "o_proj.weight", tensor = "o_proj.weight",
-          out = H, in = n * d
+    delta.scope engine "model.layers.{layer}." hf "backbone.layers.{layer}." {
+      delta.use @norm_at with at = "norm", size = H
+      delta.scope engine "mixer." hf "mixer." {
+        delta.use @qkv with q = n * d
+        delta.use @row with held = "o_proj.weight", tensor = "o_proj.weight",
+            out = H, in = n * d
+      }
     }
   }
   delta.layers where pattern[layer] == "-" {
-    delta.scope engine "model.layers.{layer}.mixer."
-        hf "backbone.layers.{layer}.mixer." {
-      delta.use @plain_mlp with F = config "intermediate_size"
+    delta.scope engine "model.layers.{layer}." hf "backbone.layers.{layer}." {
+      delta.use @norm_at with at = "norm", size = H
+      delta.scope engine "mixer." hf "mixer." {
+        delta.use @plain_mlp with F = config "intermediate_size"
+      }
     }
   }
   delta.layers where pattern[layer] == "E" {
-    delta.scope engine "model.layers.{layer}.mixer."
-        hf "backbone.layers.{layer}.mixer." {
-      delta.use @held_nemotron_experts
+    delta.scope engine "model.layers.{layer}." hf "backbone.layers.{layer}." {
+      delta.use @norm_at with at = "norm", size = H
+      delta.scope engine "mixer." hf "mixer." {
+        delta.use @held_nemotron_experts
+      }
     }
   }
   delta.use @without_nemotron_prediction

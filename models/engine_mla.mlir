@@ -33,8 +33,16 @@ delta.block @held_mla {
   delta.use @absorbed_projections
 }
 
+delta.block @held_latent_attention {
+  delta.use @norm_at with at = "input_layernorm", size = H
+  delta.scope engine "self_attn." hf "self_attn." {
+    delta.use @held_mla
+  }
+}
+
 // Router, routed and shared experts. Needs: @deepseek_moe_sizes, router_bias
 delta.block @held_deepseek_moe {
+  delta.use @norm_at with at = "post_attention_layernorm", size = H
   delta.scope engine "mlp." hf "mlp." {
     delta.use @held_matrix with held = "gate.weight", tensor = "gate.weight",
         out = E, in = H
@@ -58,26 +66,17 @@ delta.block @deepseek_layout {
   delta.use @expert_rules with has_shared = true,
       expert_groups = config "n_group" else 1
   delta.use @plain_ends
-  delta.layers where true {
-    delta.scope engine "model.layers.{layer}." hf "model.layers.{layer}." {
-      delta.use @norm_at with at = "input_layernorm", size = H
-      delta.scope engine "self_attn." hf "self_attn." {
-        delta.use @held_mla
-      }
-      delta.use @norm_at with at = "post_attention_layernorm", size = H
-    }
-  }
   delta.layers where select(len(mlps) > 0, mlps[layer] == "dense",
                             layer < first_moe) {
     delta.scope engine "model.layers.{layer}." hf "model.layers.{layer}." {
-      delta.scope engine "mlp." hf "mlp." {
-        delta.use @dense_mlp
-      }
+      delta.use @held_latent_attention
+      delta.use @held_mlp
     }
   }
   delta.layers where select(len(mlps) > 0, mlps[layer] == "sparse",
                             layer ge first_moe) {
     delta.scope engine "model.layers.{layer}." hf "model.layers.{layer}." {
+      delta.use @held_latent_attention
       delta.use @held_deepseek_moe
     }
   }
