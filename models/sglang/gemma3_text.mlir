@@ -1,4 +1,4 @@
-// Gemma 3, text, in SGLang.
+// Gemma 3, text, in SGLang: its embedding is whole on every rank.
 
 delta.import "sglang/engine.mlir"
 delta.import "engine_decoder.mlir"
@@ -13,7 +13,8 @@ delta.family @sglang_gemma3_text engine "sglang" versions ["0.5.23"]
   delta.use @engine_attention_sizes
   delta.use @no_expert_rules
   delta.use @plain_names
-  delta.symbol centered = true
+  // Around zero; unlike others, this model's norms keep no copy with one added.
+  delta.symbol centered = false
   delta.use @pipeline with layers = config "num_hidden_layers"
   delta.use @whole_embedding_ends with held_embed = "model.embed_tokens.weight",
       embed = "model.embed_tokens.weight", held_norm = "model.norm.weight",
