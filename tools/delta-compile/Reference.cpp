@@ -9,6 +9,7 @@
 #include "Lower.h"
 
 #include "passes/Shapes.h"
+#include "tools/reference/Interpreter.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -57,6 +58,15 @@ private:
     }
     out.numLayers = side.numAllLayers();
     out.numExperts = side.getExperts();
+    if (side.getEngine())
+      out.engine = side.getEngine()->str();
+    if (!side.getSlots())
+      return;
+    ArrayRef<int64_t> slots = side.getSlotsAttr().asArrayRef();
+    out.geometry.slotBegins = side.getSlotBeginsAttr().asArrayRef().vec();
+    for (size_t each = out.geometry.slotBegins.back(); !slots.empty();
+         slots = slots.drop_front(each))
+      out.geometry.slots.push_back(slots.take_front(each).vec());
   }
 
   int64_t valueOf(Value value) {
@@ -81,9 +91,68 @@ private:
       out.params.push_back(param);
       return success();
     }
+    if (auto passthrough = dyn_cast<PassthroughOp>(op))
+      recordUnheld(passthrough);
     if (isa<DropOp, PassthroughOp, RefreshOp>(op))
       return success();
     return recordOp(op);
+  }
+
+  /// In layers, one beginning for each of them, so that other layers' tensors
+  /// do not count.
+  void recordUnheld(PassthroughOp op) {
+    if (!side.getEngine())
+      return;
+    if (!op.getLayers()) {
+      out.unheld.push_back(op.getName().str());
+      return;
+    }
+    for (int64_t layer : op.getLayersAttr().asArrayRef()) {
+      std::string name = op.getName().str();
+      for (size_t at; (at = name.find("{layer")) != std::string::npos;) {
+        size_t size = name.find('}', at) + 1 - at;
+        name.replace(at, size,
+                     reference::expandName(name.substr(at, size), layer,
+                                           reference::kNone));
+      }
+      out.unheld.push_back(name);
+    }
+  }
+
+  /// How an engine keeps a parameter.
+  LogicalResult recordForm(ParamOp op, reference::Param &param) {
+    if (op.getHolds())
+      param.form = op.getHolds()->str();
+    bool inStack = op.getStacked() && !op.getSlot();
+    param.stack = inStack;
+    if (op.getViewed()) {
+      if (inStack)
+        param.view.push_back(0);
+      for (int64_t dim : op.getViewedAttr().asArrayRef())
+        param.view.push_back(dim + inStack);
+    }
+    for (auto [attr, into] : {std::pair(op.getExtra(), &param.extra),
+                              std::pair(op.getSlot(), &param.slot)}) {
+      if (!attr)
+        continue;
+      FailureOr<int64_t> number = literal(op, *attr);
+      if (failed(number))
+        return failure();
+      *into = *number;
+    }
+    if (!op.getSlot())
+      return success();
+    for (size_t i = 0; i < out.params.size(); ++i)
+      if (out.params[i].stack && out.params[i].names == param.names &&
+          out.params[i].layers == param.layers)
+        param.slotOf = i;
+    if (!param.slotOf)
+      return op.emitOpError("lies in a slot of '")
+             << param.names.front()
+             << "', required a stacked parameter of that name and these layers "
+                "before it";
+    param.names.clear();
+    return success();
   }
 
   LogicalResult recordParam(ParamOp op) {
@@ -101,6 +170,8 @@ private:
       param.stage = *op.getStage() == "first" ? reference::Stage::First
                                               : reference::Stage::Last;
     param.expert = op.getExperts();
+    if (failed(recordForm(op, param)))
+      return failure();
     param.value = valueOf(op.getResult());
     paramNumber[op.getResult()] = out.params.size();
     dtypes[op.getResult()] = param.dtype;
@@ -119,6 +190,7 @@ private:
     tensor.dtype = dtypes.lookup(op.getValue());
     tensor.shape = *shape;
     tensor.stack = op.getStacked();
+    tensor.also = op.getAlso();
     // `as` views the value, of one expert if stacked, in the tensor's shape.
     reference::Op view;
     view.kind = "reshape";
@@ -155,6 +227,12 @@ private:
               if (failed(ways))
                 return failure();
               record.ways = *ways;
+              if (o.getSectionWays()) {
+                if (failed(sizes(*o.getSectionWays(), record.sectionWays)))
+                  return failure();
+                for (int64_t &each : record.sectionWays)
+                  each = each ? each : record.ways;
+              }
               return sizes(o.getSections(), record.sections);
             })
             .Case<ReshapeOp>(

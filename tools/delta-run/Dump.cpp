@@ -17,11 +17,17 @@ bool Runner::dumpRanks(const std::vector<Rank> &ranks,
                        const std::string &prefix, bool plainNames) {
   for (size_t r = 0; r < ranks.size(); ++r) {
     std::vector<reference::TensorData> tensors;
-    for (const Held &held : ranks[r].params)
+    std::vector<Bytes> moved; // a file knows no strides
+    for (const Held &held : ranks[r].params) {
+      const bool isViewed = held.stride != reference::stridesOf(held.shape);
+      if (isViewed)
+        moved.push_back(held.rowMajor());
       tensors.push_back(
           {plainNames ? held.name
                       : "chunk" + std::to_string(held.chunk) + "." + held.name,
-           held.dtype, held.shape, held.data.get()});
+           held.dtype, held.shape,
+           isViewed ? moved.back().get() : held.data.get()});
+    }
     if (!reference::writeSafetensors(
             prefix + std::to_string(r) + ".safetensors", tensors, error))
       return fail(error);
@@ -38,7 +44,8 @@ bool Runner::dump(const char *moment) {
   if (code)
     return fail("cannot make " + folder + ": " + code.message());
   return dumpRanks(world.sources, folder + "/source-", false) &&
-         dumpRanks(world.receivers, folder + "/destination-", world.neutral);
+         dumpRanks(world.receivers, folder + "/destination-",
+                   world.neutral || world.engine);
 }
 
 } // namespace delta::run

@@ -125,7 +125,7 @@ std::string flipElement(reference::MapSource &map, World &world,
       continue;
     held->data.get()[place.element * held->width] ^= 1;
     return "receiver " + std::to_string(place.rank) + " \"" + held->name +
-           "\" " + reference::elementText(held->shape, place.element);
+           "\" " + reference::toText(held->indexOf(place.element));
   }
   return "";
 }

@@ -33,16 +33,13 @@ using reference::Report;
 bool FullCheck::prepare(std::string &error) {
   for (const Group &group : source.groups())
     addsScalars[&group] = true;
-  if (destination)
-    return joinSides(error);
-  tensorsByName.resize(world.receivers.size());
-  for (size_t r = 0; r < world.receivers.size(); ++r)
-    for (const Held &held : world.receivers[r].params)
-      tensorsByName[r][held.name] = &held;
-  return true;
-}
-
-bool FullCheck::joinSides(std::string &error) {
+  if (!destination) {
+    tensorsByName.resize(world.receivers.size());
+    for (size_t r = 0; r < world.receivers.size(); ++r)
+      for (const Held &held : world.receivers[r].params)
+        tensorsByName[r][held.name] = &held;
+    return true;
+  }
   holders = holdersOf(*destination);
   groupOfTensor.resize(source.side().tensors.size());
   for (const Group &group : source.groups())
@@ -51,6 +48,10 @@ bool FullCheck::joinSides(std::string &error) {
   for (const reference::NeutralTensor &tensor :
        reference::neutralTensors(source))
     sourceTensors[tensor.name] = tensor;
+  return world.engine ? joinEngine(error) : joinSides(error);
+}
+
+bool FullCheck::joinSides(std::string &error) {
   std::map<const Group *, int> seen; // 1: cancel, 2: added on the way
   for (const auto &tensor : reference::neutralTensors(*destination)) {
     const auto &record = destination->side().tensors[size_t(tensor.tensor)];
@@ -140,10 +141,19 @@ void FullCheck::compare(const std::string &where, const Held &held,
   report.mismatches += mismatches;
   if (!report.first || std::tie(where, tensor) <
                            std::tie(report.first->where, report.first->tensor))
-    report.first = {where, std::move(tensor),
-                    reference::indexOf(held.shape, offset + first),
+    report.first = {where, std::move(tensor), held.indexOf(offset + first),
                     hexOf(expected[first]), hexOf(found[first])};
 }
+
+#define DELTA_INSTANTIATE(T)                                                   \
+  template FullCheck::Arrays<T> FullCheck::runSource(                          \
+      const Group &, int64_t, int64_t, int64_t, bool) const;                   \
+  template void FullCheck::compare(const std::string &, const Held &, int64_t, \
+                                   const T *, int64_t);
+DELTA_INSTANTIATE(uint16_t)
+DELTA_INSTANTIATE(uint32_t)
+DELTA_INSTANTIATE(uint64_t)
+#undef DELTA_INSTANTIATE
 
 //===--- checkpoint tensors -----------------------------------------------===//
 
@@ -187,14 +197,11 @@ void FullCheck::checkNeutral(const Item &item, int64_t step) {
 
 //===--- another trainer geometry -----------------------------------------===//
 
-/// `tags`: for every element of the group's tensors, which element of the
-/// group's parameters it is, counted one parameter after another from
-/// `firsts`.
 template <class T, class Tag>
-void FullCheck::checkTrainer(const Item &item,
-                             const std::vector<uint64_t> &firsts,
-                             const Arrays<Tag> &tags, int64_t step) {
+void FullCheck::checkTrainer(const Item &item, const Numbers<Tag> &numbers,
+                             int64_t step) {
   const Group &group = *item.group;
+  const auto &[firsts, tags] = numbers;
   std::vector<T> whole(firsts.back(), T(0));
   // A source group and the layer that it is run for.
   std::map<std::pair<const Group *, int64_t>, Arrays<T>> results;
@@ -235,24 +242,37 @@ void FullCheck::checkTrainer(const Item &item,
 /// be zero. Tag is wide enough to number the elements of an instance.
 template <class Tag>
 void FullCheck::checkGroup(const Group &group, int64_t step) {
-  std::vector<uint64_t> firsts = {0};
-  Arrays<Tag> numbers;
+  Numbers<Tag> numbers;
+  std::vector<uint64_t> &firsts = numbers.firsts;
+  firsts = {0};
+  Arrays<Tag> counted;
   for (const int64_t param : group.params) {
     Array<Tag> &array =
-        numbers.emplace_back(destination->side().params[size_t(param)].shape);
+        counted.emplace_back(destination->side().params[size_t(param)].shape);
     std::iota(array.data.get(), array.data.get() + array.size(),
               Tag(firsts.back()));
     firsts.push_back(firsts.back() + uint64_t(array.size()));
   }
-  const Arrays<Tag> tags =
-      destination->run(group, std::move(numbers), /*addScalars=*/false);
+  numbers.tags =
+      destination->run(group, std::move(counted), /*addScalars=*/false);
+  for (size_t p = 0; p < group.params.size(); ++p)
+    isReached[size_t(group.params[p])] = std::any_of(
+        numbers.tags.begin(), numbers.tags.end(), [&](const Array<Tag> &tags) {
+          return std::any_of(
+              tags.data.get(), tags.data.get() + tags.size(),
+              [&](Tag tag) { return tag >= firsts[p] && tag < firsts[p + 1]; });
+        });
   std::vector<Item> items;
   for (const int64_t layer : group.domain.layers)
     for (const int64_t expert : destination->expertsOf(group.domain))
       items.push_back({&group, layer, expert});
   parallelFor(int64_t(items.size()), numCores(), [&](int64_t i) {
     withWidth(reference::byteWidth(group.dtype), [&](auto element) {
-      checkTrainer<decltype(element)>(items[size_t(i)], firsts, tags, step);
+      using T = decltype(element);
+      if (world.engine)
+        checkEngine<T>(items[size_t(i)], numbers, step);
+      else
+        checkTrainer<T>(items[size_t(i)], numbers, step);
     });
   });
 }
@@ -262,11 +282,16 @@ Report FullCheck::check(int64_t step) {
   for (const Rank &rank : world.receivers)
     report.tensors += int64_t(rank.params.size());
   if (destination) {
+    isReached.assign(destination->side().params.size(), false);
     for (const Group &group : destination->groups())
       if (sizeOf(*destination, group) < int64_t(UINT32_MAX))
         checkGroup<uint32_t>(group, step);
       else
         checkGroup<uint64_t>(group, step);
+    if (world.engine) {
+      checkSpareSlots();
+      checkAllCompared();
+    }
     return report;
   }
   const std::vector<Item> items = itemsOf(source);

@@ -8,7 +8,8 @@
 /// \file
 /// Compares the memory of all receivers, bit for bit, with what the reference
 /// program makes of the trainer's values. It knows nothing of the plan, and
-/// works on one layer of one group of parameters at a time.
+/// works on one layer of one group of parameters at a time. For an engine the
+/// values go through whole checkpoint tensors.
 ///
 //===----------------------------------------------------------------------===//
 
@@ -46,6 +47,12 @@ private:
     const reference::Group *group;
     int64_t layer, expert;
   };
+  /// Which element of the parameters of a group each element of its tensors is,
+  /// counted one parameter after another from `firsts`.
+  template <class Tag> struct Numbers {
+    std::vector<uint64_t> firsts;
+    Arrays<Tag> tags;
+  };
 
   bool joinSides(std::string &error);
   std::vector<Item> itemsOf(const reference::Interpreter &interpreter) const;
@@ -55,11 +62,26 @@ private:
                       int64_t expert, int64_t step, bool addScalars) const;
   template <class T> void checkNeutral(const Item &item, int64_t step);
   template <class T, class Tag>
-  void checkTrainer(const Item &item, const std::vector<uint64_t> &firsts,
-                    const Arrays<Tag> &tags, int64_t step);
+  void checkTrainer(const Item &item, const Numbers<Tag> &numbers,
+                    int64_t step);
   template <class T>
   void compare(const std::string &where, const Held &held, int64_t offset,
                const T *expected, int64_t size);
+
+  // EngineCheck.cpp
+  class SourceResults;
+  bool joinEngine(std::string &error);
+  template <class T, class Tag>
+  void checkEngine(const Item &item, const Numbers<Tag> &numbers, int64_t step);
+  template <class T, class Tag>
+  void fillTensor(const Item &item, int64_t tensor, const Tag *to,
+                  SourceResults &results, std::vector<T> &whole);
+  template <class Value>
+  void forSource(const reference::NeutralTensor &from, int64_t begin,
+                 int64_t end, SourceResults &results, const Value &value);
+  void checkSpareSlots();
+  void checkAllCompared();
+
   template <class Tag>
   void checkGroup(const reference::Group &group, int64_t step);
 
@@ -77,6 +99,8 @@ private:
   std::vector<const reference::Group *> groupOfTensor;
   /// Whether the tensors of a source group get their scalars on the way.
   std::map<const reference::Group *, bool> addsScalars;
+  /// An engine's parameters of which a tensor fills something.
+  std::vector<bool> isReached;
 
   std::mutex mutex; ///< of the report
   reference::Report report;

@@ -97,7 +97,7 @@ bool Runner::open() {
 bool Runner::makeRanks() {
   world = source ? makeWorld(*source, destination ? &*destination : nullptr,
                              program->replicas)
-                 : makeWorld(*map);
+                 : makeWorld(*map, plan->api().tables->engine != nullptr);
   scramble(world.receivers);
   if (source)
     for (const auto &tensor : reference::neutralTensors(*source))

@@ -29,9 +29,10 @@ holdersOf(const Interpreter &interpreter) {
   for (int64_t rank = 0; rank < interpreter.numRanks(); ++rank) {
     const std::vector<LocalParam> held = interpreter.paramsOf(rank);
     for (size_t p = 0; p < held.size(); ++p)
-      holders[{interpreter.original(held[p].param), held[p].layer,
-               held[p].expert}]
-          .push_back({size_t(rank), p, held[p].way});
+      for (const reference::Piece &piece : held[p].pieces)
+        holders[{interpreter.original(piece.param), held[p].layer,
+                 piece.expert}]
+            .push_back({size_t(rank), p, piece.way, piece.offset});
   }
   return holders;
 }

@@ -49,6 +49,7 @@ struct Holder {
   size_t rank;
   size_t param;
   int64_t way;
+  int64_t offset; ///< of the shard in memory, in elements
 };
 struct Instance {
   int64_t param, layer, expert;

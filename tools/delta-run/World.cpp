@@ -13,6 +13,7 @@
 #include "tools/delta-run/World.h"
 
 #include "tools/reference/TaggedSide.h"
+#include "tools/reference/Values.h"
 
 #include <algorithm>
 #include <atomic>
@@ -34,7 +35,7 @@ Bytes allocate(int64_t size) {
 }
 
 static Held makeHeld(std::string name, int64_t chunk, const std::string &dtype,
-                     Shape shape) {
+                     Shape shape, Shape stride) {
   Held held;
   held.name = std::move(name);
   held.chunk = chunk;
@@ -42,16 +43,32 @@ static Held makeHeld(std::string name, int64_t chunk, const std::string &dtype,
   held.numElements = reference::count(shape);
   held.width = reference::byteWidth(dtype);
   held.shape = std::move(shape);
+  held.stride = std::move(stride);
   held.data = allocate(held.numElements * held.width);
   return held;
 }
 
-static delta_dtype_t dtypeOf(const std::string &name) {
-  for (const delta_dtype_t dtype :
-       {DELTA_BF16, DELTA_FP16, DELTA_FP32, DELTA_INT64})
-    if (reference::dtypeName(dtype) == name)
-      return dtype;
-  return 0;
+/// Memory has no gaps, so the strides alone tell the digits of a place.
+Shape Held::indexOf(int64_t element) const {
+  Shape index;
+  for (size_t i = 0; i < shape.size(); ++i)
+    index.push_back(element / stride[i] % shape[i]);
+  return index;
+}
+
+Bytes Held::rowMajor() const {
+  Bytes out = allocate(numElements * width);
+  Shape index(shape.size(), 0);
+  for (int64_t e = 0; e < numElements; ++e) {
+    int64_t place = 0;
+    for (size_t i = 0; i < shape.size(); ++i)
+      place += index[i] * stride[i];
+    std::memcpy(out.get() + e * width, data.get() + place * width,
+                size_t(width));
+    for (size_t i = shape.size(); i-- > 0 && ++index[i] == shape[i];)
+      index[i] = 0;
+  }
+  return out;
 }
 
 std::vector<delta_param_t> Rank::bindings() const {
@@ -60,13 +77,10 @@ std::vector<delta_param_t> Rank::bindings() const {
     delta_param_t param = {};
     param.name = held.name.c_str();
     param.chunk = uint32_t(held.chunk);
-    param.dtype = dtypeOf(held.dtype);
+    param.dtype = reference::dtypeNumber(held.dtype);
     param.rank = uint32_t(held.shape.size());
-    int64_t stride = 1;
-    for (size_t i = held.shape.size(); i-- > 0; stride *= held.shape[i]) {
-      param.shape[i] = held.shape[i];
-      param.stride[i] = stride;
-    }
+    std::copy(held.shape.begin(), held.shape.end(), param.shape);
+    std::copy(held.stride.begin(), held.stride.end(), param.stride);
     param.data = held.data.get();
     bindings.push_back(param);
   }
@@ -80,13 +94,16 @@ const Held *Rank::find(int64_t chunk, const std::string &name) const {
   return nullptr;
 }
 
-static Rank trainerRank(const Interpreter &interpreter, int64_t rank) {
+/// A rank of a trainer or of an engine.
+static Rank rankOf(const Interpreter &interpreter, int64_t rank) {
   Rank out;
-  for (const LocalParam &local : interpreter.paramsOf(rank))
-    out.params.push_back(
-        makeHeld(local.names.front(), local.chunk,
-                 interpreter.side().params[size_t(local.param)].dtype,
-                 interpreter.localShape(local.param)));
+  for (const LocalParam &local : interpreter.paramsOf(rank)) {
+    const auto &param = interpreter.side().params[size_t(local.param)];
+    out.params.push_back(makeHeld(
+        local.names.front(), local.chunk, param.dtype,
+        reference::viewed(local.shape, param.view),
+        reference::viewed(reference::stridesOf(local.shape), param.view)));
+  }
   return out;
 }
 
@@ -94,26 +111,28 @@ World makeWorld(const Interpreter &source, const Interpreter *destination,
                 int64_t replicas) {
   World world;
   world.neutral = !destination;
+  world.engine = destination && !destination->side().engine.empty();
   for (int64_t rank = 0; rank < source.numRanks(); ++rank)
-    world.sources.push_back(trainerRank(source, rank));
+    world.sources.push_back(rankOf(source, rank));
   for (int64_t replica = 0; replica < replicas; ++replica) {
     for (int64_t rank = 0; destination && rank < destination->numRanks();
          ++rank)
-      world.receivers.push_back(trainerRank(*destination, rank));
+      world.receivers.push_back(rankOf(*destination, rank));
     if (destination)
       continue;
     Rank &rank = world.receivers.emplace_back();
     for (const auto &tensor : reference::neutralTensors(source)) {
       const auto &record = source.side().tensors[size_t(tensor.tensor)];
-      rank.params.push_back(
-          makeHeld(tensor.name, 0, record.dtype, record.shape));
+      rank.params.push_back(makeHeld(tensor.name, 0, record.dtype, record.shape,
+                                     reference::stridesOf(record.shape)));
     }
   }
   return world;
 }
 
-World makeWorld(reference::MapSource &map) {
+World makeWorld(reference::MapSource &map, bool engine) {
   World world;
+  world.engine = engine;
   world.neutral = map.destinationIsHf();
   for (const delta_side_id_t side : {DELTA_SOURCE, DELTA_DESTINATION})
     for (uint32_t r = 0; r < map.numRanks(side); ++r) {
@@ -124,7 +143,8 @@ World makeWorld(reference::MapSource &map) {
         if (map.param(side, r, p, info))
           rank.params.push_back(makeHeld(
               reference::namesOf(info).front(), info.chunk,
-              reference::dtypeName(info.dtype), reference::shapeOf(info)));
+              reference::dtypeName(info.dtype), reference::shapeOf(info),
+              Shape(info.stride, info.stride + info.rank)));
       }
     }
   return world;
@@ -133,7 +153,8 @@ World makeWorld(reference::MapSource &map) {
 void scramble(std::vector<Rank> &ranks) {
   for (Rank &rank : ranks)
     for (Held &held : rank.params)
-      std::memset(held.data.get(), 0xa5, size_t(held.numElements * held.width));
+      std::memset(held.data.get(), kScrambled,
+                  size_t(held.numElements * held.width));
 }
 
 unsigned numCores() {

@@ -34,9 +34,15 @@ struct Held {
   int64_t chunk = 0;
   std::string dtype;
   reference::Shape shape;
+  reference::Shape stride; ///< in elements; not descending where it is viewed
   int64_t numElements = 0;
   int64_t width = 0; ///< bytes an element
   Bytes data = Bytes(nullptr, std::free);
+
+  /// The index of element number `element` of memory.
+  reference::Shape indexOf(int64_t element) const;
+  /// Its memory in the order of its dimensions.
+  Bytes rowMajor() const;
 };
 
 struct Rank {
@@ -51,17 +57,19 @@ struct World {
   std::vector<Rank> sources;
   std::vector<Rank> receivers; ///< replicas included
   bool neutral = true;         ///< receivers hold checkpoint tensors
+  bool engine = false;         ///< receivers hold an engine's parameters
 };
 
 /// Ranks as the reference program has them. `destination` null: whole tensors.
 World makeWorld(const reference::Interpreter &source,
                 const reference::Interpreter *destination, int64_t replicas);
 
-/// Ranks as the plan has them.
-World makeWorld(reference::MapSource &map);
+/// Ranks as the plan has them; `engine`: its receivers are an engine's.
+World makeWorld(reference::MapSource &map, bool engine);
 
-/// Fills all receivers with a pattern that is no weight, so that an element
-/// that was never written shows.
+/// Fills all receivers with this byte: a pattern that is no weight, so that an
+/// element that was never written shows.
+constexpr unsigned char kScrambled = 0xa5;
 void scramble(std::vector<Rank> &ranks);
 
 /// Calls task(i) for i in [0, count) on `threads` threads.

@@ -32,12 +32,6 @@ struct Holder {
   std::vector<std::vector<uint64_t>> pending; ///< tag, kPadding or kReceived
 };
 
-const char *valueOpName(delta_value_op_t op) {
-  return op == DELTA_VALUE_ID        ? "no value op"
-         : op == DELTA_VALUE_ADD_ONE ? "value op +1"
-                                     : "an unknown value op";
-}
-
 class Checker {
 public:
   Checker(const Expectations &expectations, MapSource &map, bool neutral);
@@ -92,7 +86,7 @@ void Checker::add(const Holder &holder, size_t expectation, int64_t element,
   const Expected &expected = (*holder.expected)[expectation];
   std::optional<Shape> index;
   if (element >= 0)
-    index = indexOf(expected.shape, element);
+    index = viewed(indexOf(expected.shape, element), expected.view);
   report.add({holder.label, expected.names.front(), std::move(index),
               std::move(wanted), std::move(found)});
 }
@@ -104,9 +98,13 @@ bool Checker::matchParam(const Holder &holder, const Expected &expected,
                 std::move(wanted), std::move(found)});
     return false;
   };
-  if (info.rank > DELTA_MAX_RANK || shapeOf(info) != expected.shape)
-    return differ("shape " + toText(expected.shape),
-                  "shape " + toText(shapeOf(info)));
+  const Shape shape = viewed(expected.shape, expected.view);
+  if (info.rank > DELTA_MAX_RANK || shapeOf(info) != shape)
+    return differ("shape " + toText(shape), "shape " + toText(shapeOf(info)));
+  const Shape strides = viewed(stridesOf(expected.shape), expected.view);
+  const Shape found(info.stride, info.stride + info.rank);
+  if (!expected.view.empty() && found != strides)
+    return differ("strides " + toText(strides), "strides " + toText(found));
   if (dtypeName(info.dtype) != expected.dtype)
     return differ("dtype " + expected.dtype, dtypeName(info.dtype));
   if (namesOf(info) != expected.names)
@@ -249,11 +247,11 @@ void Checker::receive(std::vector<Holder> &holders, const delta_place_t &place,
     return;
   }
   wanted = kReceived;
-  const uint8_t op =
+  const delta_value_op_t op =
       (*(*holder.expected)[index].valueOps)[size_t(place.element)];
   if (op != place.value_op)
-    add(holder, index, place.element, valueOpName(op),
-        valueOpName(place.value_op));
+    add(holder, index, place.element, valueOpText(op),
+        valueOpText(place.value_op));
 }
 
 void Checker::walkRank(uint32_t rank) {

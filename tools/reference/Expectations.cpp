@@ -12,23 +12,59 @@
 
 #include "tools/reference/Expectations.h"
 
+#include <algorithm>
+#include <set>
+
 namespace delta::reference {
 
-/// The value op that turns a source value into a destination value when each
-/// becomes the neutral one by adding its scalars.
-static std::optional<uint8_t> combine(const std::vector<double> &source,
-                                      const std::vector<double> &destination) {
-  if (source == destination)
-    return uint8_t(DELTA_VALUE_ID);
-  if (destination.empty() && source == std::vector<double>{1.0})
-    return uint8_t(DELTA_VALUE_ADD_ONE);
-  return std::nullopt;
+/// Length of the beginning of `name` that a beginning with holes matches, each
+/// hole a number; npos where it does not.
+static size_t matched(const std::string &beginning, const std::string &name) {
+  size_t at = 0;
+  for (size_t i = 0; i < beginning.size(); ++i) {
+    const size_t close =
+        beginning[i] == '{' ? beginning.find('}', i) : std::string::npos;
+    if (close == std::string::npos) {
+      if (at == name.size() || name[at++] != beginning[i])
+        return std::string::npos;
+      continue;
+    }
+    const size_t end = name.find_first_not_of("0123456789", at);
+    if (end == at || at == name.size())
+      return std::string::npos;
+    at = end == std::string::npos ? name.size() : end;
+    i = close;
+  }
+  return at;
 }
 
-static const std::vector<double> &scalarsOf(const Interpreter &interpreter,
-                                            const NeutralTensor &tensor) {
-  return interpreter.factsOf(interpreter.side().tensors[size_t(tensor.tensor)])
-      .scalars;
+bool isUnheld(const Side &engine, const std::string &tensorName) {
+  return std::any_of(engine.unheld.begin(), engine.unheld.end(),
+                     [&](const std::string &beginning) {
+                       return matched(beginning, tensorName) !=
+                              std::string::npos;
+                     });
+}
+
+/// The value op that turns a value of one side into one of the other when each
+/// becomes the tensor's in its own way.
+std::optional<delta_value_op_t>
+Expectations::opBetween(const NeutralTensor &from,
+                        const NeutralTensor &to) const {
+  const Tensor &tensor = source->side().tensors[size_t(from.tensor)];
+  const ValueFacts &facts = source->factsOf(tensor);
+  const Tensor &held = destination->side().tensors[size_t(to.tensor)];
+  const ValueFacts &heldFacts = destination->factsOf(held);
+  if (destination->side().engine.empty()) {
+    if (facts.scalars == heldFacts.scalars)
+      return DELTA_VALUE_ID;
+    return heldFacts.scalars.empty() ? neutralOp(facts) : std::nullopt;
+  }
+  if (!heldFacts.scalars.empty())
+    return std::nullopt;
+  return engineOp(
+      facts, source->dtypeBefore(tensor),
+      {tensor.dtype, heldFacts.form, destination->dtypeBefore(held)});
 }
 
 static bool makeSide(const Side &side, const char *label,
@@ -79,8 +115,8 @@ std::vector<Expected> Expectations::trainerRank(const Interpreter &interpreter,
   for (size_t i = 0; i < rank.params.size(); ++i) {
     const LocalParam &local = rank.params[i];
     const Param &param = interpreter.side().params[size_t(local.param)];
-    expected.push_back({local.names, local.chunk, param.dtype,
-                        rank.tags[i].shape, local.layer, local.expert,
+    expected.push_back({local.names, local.chunk, param.dtype, local.shape,
+                        param.view, local.layer, local.expert,
                         param.copyOf.has_value(), &rank.tags[i], nullptr});
   }
   return expected;
@@ -89,13 +125,13 @@ std::vector<Expected> Expectations::trainerRank(const Interpreter &interpreter,
 bool Expectations::buildNeutral(std::string &error) {
   const std::vector<NeutralTensor> &tensors = sourceTags.tensors();
   for (const NeutralTensor &tensor : tensors) {
-    const auto op = combine(scalarsOf(*source, tensor), {});
+    const Tensor &record = source->side().tensors[size_t(tensor.tensor)];
+    const auto op = neutralOp(source->factsOf(record));
     if (!op) {
       error =
           "\"" + tensor.name + "\" adds scalars that no value op stands for";
       return false;
     }
-    const Tensor &record = source->side().tensors[size_t(tensor.tensor)];
     neutralOps.emplace_back(size_t(count(record.shape)), *op);
   }
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -105,6 +141,7 @@ bool Expectations::buildNeutral(std::string &error) {
                               0,
                               record.dtype,
                               record.shape,
+                              {},
                               tensor.layer,
                               tensor.expert,
                               false,
@@ -118,6 +155,7 @@ bool Expectations::compose(std::string &error) {
   image.assign(destinationTags.space().size(), kPadding);
   imageOps.assign(image.size(), DELTA_VALUE_ID);
   std::map<std::string, size_t> byName;
+  std::set<std::string> held;
   for (size_t i = 0; i < sourceTags.tensors().size(); ++i)
     byName[sourceTags.tensors()[i].name] = i;
   for (size_t i = 0; i < destinationTags.tensors().size(); ++i) {
@@ -128,16 +166,24 @@ bool Expectations::compose(std::string &error) {
       error = "\"" + name + "\" is not the same tensor on both sides";
       return false;
     }
+    held.insert(name);
     if (!composeTensor(found->second, i, error))
       return false;
   }
+  const Side &engine = destination->side();
+  for (const NeutralTensor &tensor : sourceTags.tensors())
+    if (!engine.engine.empty() && !held.count(tensor.name) &&
+        !isUnheld(engine, tensor.name)) {
+      error = "\"" + tensor.name + "\" is not held by " + engine.engine +
+              ", which does not say so";
+      return false;
+    }
   return true;
 }
 
 bool Expectations::composeTensor(size_t from, size_t to, std::string &error) {
   const NeutralTensor &tensor = destinationTags.tensors()[to];
-  const auto op = combine(scalarsOf(*source, sourceTags.tensors()[from]),
-                          scalarsOf(*destination, tensor));
+  const auto op = opBetween(sourceTags.tensors()[from], tensor);
   if (!op) {
     error = "\"" + tensor.name + "\" adds scalars that no value op undoes";
     return false;
@@ -160,10 +206,12 @@ bool Expectations::composeTensor(size_t from, size_t to, std::string &error) {
 void Expectations::imagesOfRank(size_t rank) {
   for (const Array<uint64_t> &tags : destinationTags.ranks()[rank].tags) {
     Array<uint64_t> images(tags.shape);
-    std::vector<uint8_t> ops(size_t(tags.size()));
+    std::vector<delta_value_op_t> ops(size_t(tags.size()), DELTA_VALUE_ID);
     for (int64_t e = 0; e < tags.size(); ++e) {
-      images.data[e] = image[tags.data[e]];
-      ops[size_t(e)] = imageOps[tags.data[e]];
+      const uint64_t tag = tags.data[e];
+      images.data[e] = tag == kNobody ? kPadding : image[tag];
+      if (tag != kNobody)
+        ops[size_t(e)] = imageOps[tag];
     }
     rankImages[rank].push_back(std::move(images));
     rankOps[rank].push_back(std::move(ops));

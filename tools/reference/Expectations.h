@@ -16,6 +16,7 @@
 
 #include "runtime/delta_abi.h"
 #include "tools/reference/TaggedSide.h"
+#include "tools/reference/Values.h"
 
 namespace delta::reference {
 
@@ -27,15 +28,20 @@ struct Expected {
   std::vector<std::string> names;
   int64_t chunk = 0;
   std::string dtype;
-  Shape shape;
+  Shape shape;               ///< of memory
+  std::vector<int64_t> view; ///< how an engine shows it, see Param
   int64_t layer = kNone;
   int64_t expert = kNone;
   bool isCopy = false;
-  /// The source tag of each element, kPadding where there is none. Borrowed.
+  /// The source tag of each element in memory, kPadding where there is none.
+  /// Borrowed.
   const Array<uint64_t> *tags = nullptr;
   /// The value op of each element; null on the source side. Borrowed.
-  const std::vector<uint8_t> *valueOps = nullptr;
+  const std::vector<delta_value_op_t> *valueOps = nullptr;
 };
+
+/// Whether an engine says that it does not hold a tensor.
+bool isUnheld(const Side &engine, const std::string &tensorName);
 
 class Expectations {
 public:
@@ -57,6 +63,8 @@ private:
   bool buildNeutral(std::string &error);
   bool compose(std::string &error);
   bool composeTensor(size_t from, size_t to, std::string &error);
+  std::optional<delta_value_op_t> opBetween(const NeutralTensor &from,
+                                            const NeutralTensor &to) const;
   void imagesOfRank(size_t rank);
   static std::vector<Expected> trainerRank(const Interpreter &interpreter,
                                            const TaggedSide::Rank &rank);
@@ -65,11 +73,11 @@ private:
   TaggedSide sourceTags, destinationTags;
   /// Of each destination tag: the source tag and the value op.
   std::vector<uint64_t> image;
-  std::vector<uint8_t> imageOps;
+  std::vector<delta_value_op_t> imageOps;
   /// The same, of each parameter of each destination rank.
   std::vector<std::vector<Array<uint64_t>>> rankImages;
-  std::vector<std::vector<std::vector<uint8_t>>> rankOps;
-  std::vector<std::vector<uint8_t>> neutralOps;
+  std::vector<std::vector<std::vector<delta_value_op_t>>> rankOps;
+  std::vector<std::vector<delta_value_op_t>> neutralOps;
   std::vector<std::vector<Expected>> sourceRanks;
   std::vector<Expected> neutralTensors;
   std::vector<std::vector<Expected>> receiverRanks;

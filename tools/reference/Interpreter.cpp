@@ -56,7 +56,12 @@ std::string expandName(const std::string &name, int64_t layer, int64_t expert) {
 
 std::string Interpreter::globalName(int64_t param, int64_t layer,
                                     int64_t expert) const {
-  return expandName(checked.params[size_t(param)].names.front(), layer, expert);
+  const Param &record = checked.params[size_t(param)];
+  if (record.slotOf)
+    return globalName(*record.slotOf, layer, kNone) + " slot " +
+           std::to_string(record.slot);
+  return expandName(record.names.front(), layer, expert) +
+         (record.stack ? " expert " + std::to_string(expert) : "");
 }
 
 std::string Interpreter::tensorName(int64_t tensor, int64_t layer,
@@ -97,6 +102,7 @@ Coordinates Interpreter::coordinates(int64_t rank) const {
   at.etp = inStage % g.etp;
   at.ep = inStage / g.etp % g.ep;
   at.edp = inStage / (g.etp * g.ep);
+  at.inStage = inStage;
   return at;
 }
 
@@ -124,36 +130,110 @@ std::vector<int64_t> Interpreter::expertsOf(const Domain &domain) const {
   return experts;
 }
 
-std::vector<LocalParam> Interpreter::paramsOf(int64_t rank) const {
+int64_t Interpreter::wayOf(int64_t param, const Coordinates &at) const {
   const Geometry &g = checked.geometry;
+  const std::string &axis = axes[size_t(param)];
+  const int64_t ways = splitOf(param).ways;
+  if (axis == "tp")
+    return at.tp / (g.tp / ways);
+  if (axis == "etp")
+    return at.etp / (g.etp / ways);
+  if (axis == "stage")
+    return at.inStage / (g.tp * g.cp * g.dp / ways);
+  return 0;
+}
+
+std::pair<int64_t, int64_t> Interpreter::slotsOf(int64_t ep) const {
+  const Geometry &g = checked.geometry;
+  if (!g.slotBegins.empty())
+    return {g.slotBegins[size_t(ep)], g.slotBegins[size_t(ep) + 1]};
+  const int64_t each = checked.numExperts / g.ep;
+  return {ep * each, (ep + 1) * each};
+}
+
+int64_t Interpreter::expertIn(int64_t layer, int64_t slot) const {
+  const auto &tables = checked.geometry.slots;
+  if (tables.empty())
+    return slot;
+  return tables[tables.size() == 1 ? 0 : size_t(layer)][size_t(slot)];
+}
+
+int64_t Interpreter::partIn(int64_t param, int64_t slot) const {
+  for (size_t i = 0; i < checked.params.size(); ++i)
+    if (checked.params[i].slotOf == param && checked.params[i].slot == slot)
+      return int64_t(i);
+  return kNone;
+}
+
+/// Whether a rank has the layer's instance, or the only one, of a parameter.
+bool Interpreter::isHeld(int64_t param, int64_t layer, const Coordinates &at,
+                         LayerPlace &place) const {
+  const Geometry &g = checked.geometry;
+  place = LayerPlace();
+  if (layer != kNone)
+    place = places[size_t(layer)];
+  else if (checked.params[size_t(param)].stage == Stage::Last)
+    place = {g.pp - 1, g.vpp - 1, 0};
+  return place.stage == at.pp;
+}
+
+std::vector<std::string> Interpreter::namesOf(int64_t param, int64_t layer,
+                                              int64_t expert) const {
+  std::vector<std::string> names;
+  for (const std::string &name : checked.params[size_t(param)].names)
+    names.push_back(expandName(name, layer, expert));
+  return names;
+}
+
+/// The parameter whose slots are the experts of a rank.
+LocalParam Interpreter::stackOf(int64_t param, const LocalParam &local,
+                                const Coordinates &at) const {
+  LocalParam stack = local;
+  const auto [begin, end] = slotsOf(at.ep);
+  const int64_t extra = checked.params[size_t(param)].extra;
+  const int64_t size = count(localShape(param));
+  stack.names = namesOf(param, local.layer, kNone);
+  stack.shape = localShape(param);
+  stack.shape.insert(stack.shape.begin(), end - begin + extra);
+  for (int64_t slot = begin; slot < end; ++slot)
+    stack.pieces.push_back({param, expertIn(local.layer, slot),
+                            wayOf(param, at), (slot - begin) * size});
+  for (int64_t slot = 0; slot < extra; ++slot)
+    if (const int64_t part = partIn(param, slot); part != kNone)
+      stack.pieces.push_back(
+          {part, kNone, wayOf(part, at), (end - begin + slot) * size});
+  return stack;
+}
+
+std::vector<LocalParam> Interpreter::paramsOf(int64_t rank) const {
   const Coordinates at = coordinates(rank);
-  const int64_t perRank = checked.numExperts / g.ep;
+  const bool engine = !checked.engine.empty();
   std::vector<LocalParam> held;
-  for (size_t i = 0; i < checked.params.size(); ++i) {
-    const Param &param = checked.params[i];
+  for (int64_t i = 0; i < int64_t(checked.params.size()); ++i) {
+    const Param &param = checked.params[size_t(i)];
+    if (param.slotOf)
+      continue;
     LocalParam local;
-    local.param = int64_t(i);
-    const int64_t coordinate = param.expert ? at.etp : at.tp;
-    const int64_t size = param.expert ? g.etp : g.tp;
-    local.way = coordinate / (size / splits[i].ways);
-    for (const int64_t layer : domainOf(int64_t(i)).layers) {
-      LayerPlace place;
-      if (layer != kNone)
-        place = places[size_t(layer)];
-      else if (param.stage == Stage::Last)
-        place = {g.pp - 1, g.vpp - 1, 0};
-      if (place.stage != at.pp)
+    local.param = i;
+    LayerPlace place;
+    for (const int64_t layer : domainOf(i).layers) {
+      if (!isHeld(i, layer, at, place))
         continue;
       local.layer = layer;
       local.chunk = place.chunk;
-      const int64_t begin = param.expert ? at.ep * perRank : kNone;
-      const int64_t end = param.expert ? begin + perRank : 0;
-      for (int64_t expert = begin; expert < end; ++expert) {
-        local.expert = expert;
-        local.names.clear();
-        for (const std::string &name : param.names)
-          local.names.push_back(
-              expandName(name, place.local, param.expert ? expert - begin : 0));
+      if (param.stack) {
+        held.push_back(stackOf(i, local, at));
+        continue;
+      }
+      // A trainer's names count the layers of a chunk, and its own experts.
+      const int64_t named = engine ? layer : place.local;
+      const auto [begin, end] =
+          param.expert ? slotsOf(at.ep) : std::pair<int64_t, int64_t>(0, 1);
+      for (int64_t slot = begin; slot < end; ++slot) {
+        local.expert = param.expert ? expertIn(layer, slot) : kNone;
+        local.names = namesOf(i, named, engine ? local.expert : slot - begin);
+        local.shape = localShape(i);
+        local.pieces = {{i, local.expert, wayOf(i, at), 0}};
         held.push_back(local);
       }
     }

@@ -43,20 +43,32 @@ struct LayerPlace {
   int64_t local = 0; ///< restarts in every chunk
 };
 
-/// A rank's coordinates, as dense parameters and as experts see them.
+/// A rank's coordinates, as dense parameters and as experts see them, and its
+/// number among the ranks of its stage.
 struct Coordinates {
   int64_t tp, cp, dp, pp;
   int64_t etp, ep, edp;
+  int64_t inStage;
 };
 
-/// One parameter of one rank.
+/// A shard where it lies in a parameter's memory.
+struct Piece {
+  int64_t param = 0;
+  int64_t expert = kNone; ///< global
+  int64_t way = 0;        ///< which shard
+  int64_t offset = 0;     ///< in elements
+};
+
+/// One parameter of one rank. Its memory is one shard, or one in each slot;
+/// slots that no piece lies in belong to nobody.
 struct LocalParam {
   int64_t param = 0;
   int64_t layer = kNone;  ///< global
-  int64_t expert = kNone; ///< global
+  int64_t expert = kNone; ///< global; none where slots hold them
   int64_t chunk = 0;
-  int64_t way = 0; ///< which shard
   std::vector<std::string> names;
+  Shape shape; ///< of memory, slots first
+  std::vector<Piece> pieces;
 };
 
 /// Parameters, ops and tensors that depend on each other; they are executed
@@ -74,9 +86,11 @@ struct Group {
 struct ValueFacts {
   Shape shape;
   std::string dtype;
+  std::string heldDtype; ///< before a cast
   Domain domain;
   std::vector<double> scalars; ///< added on the way, in order
   bool isCast = false;         ///< after them, from the parameter's dtype
+  std::string form;            ///< in which an engine holds it
   int64_t param = kNone;       ///< the parameter that it is, shards apart
   int64_t uses = 0;
 };
@@ -98,7 +112,16 @@ public:
   std::vector<LocalParam> paramsOf(int64_t rank) const;
 
   const Split &splitOf(int64_t param) const { return splits[size_t(param)]; }
+  /// Shape of a shard, of one slot where a parameter has slots.
   Shape localShape(int64_t param) const;
+  /// The shard of a parameter that a rank has.
+  int64_t wayOf(int64_t param, const Coordinates &at) const;
+  /// First and last but one slot of an ep rank. A trainer's slots are its
+  /// experts.
+  std::pair<int64_t, int64_t> slotsOf(int64_t ep) const;
+  int64_t expertIn(int64_t layer, int64_t slot) const;
+  /// The parameter that lies in an extra slot of a stacked one, or kNone.
+  int64_t partIn(int64_t param, int64_t slot) const;
   /// The parameter whose values it has: itself unless it is a copy.
   int64_t original(int64_t param) const;
   /// Instances of a parameter.
@@ -108,6 +131,10 @@ public:
 
   const ValueFacts &factsOf(const Tensor &tensor) const {
     return values.at(tensor.value);
+  }
+  /// Type of the parameters that a tensor is made of.
+  const std::string &dtypeBefore(const Tensor &tensor) const {
+    return factsOf(tensor).heldDtype;
   }
   std::string tensorName(int64_t tensor, int64_t layer, int64_t expert) const;
 
@@ -127,10 +154,17 @@ private:
   explicit Interpreter(Side side) : checked(std::move(side)) {}
   void placeLayers();
   void findGroups();
+  bool isHeld(int64_t param, int64_t layer, const Coordinates &at,
+              LayerPlace &place) const;
+  LocalParam stackOf(int64_t param, const LocalParam &local,
+                     const Coordinates &at) const;
+  std::vector<std::string> namesOf(int64_t param, int64_t layer,
+                                   int64_t expert) const;
 
   Side checked;
   std::map<int64_t, ValueFacts> values;
-  std::vector<Split> splits; ///< of each parameter
+  std::vector<Split> splits;     ///< of each parameter
+  std::vector<std::string> axes; ///< of each parameter, "" where it is whole
   std::vector<LayerPlace> places;
   std::vector<Group> allGroups;
 };

@@ -34,6 +34,23 @@ std::string toText(const Shape &shape) {
   return text + "]";
 }
 
+Shape viewed(const Shape &memory, const std::vector<int64_t> &view) {
+  if (view.empty())
+    return memory;
+  Shape shown;
+  for (const int64_t dim : view)
+    shown.push_back(memory[size_t(dim)]);
+  return shown;
+}
+
+Shape stridesOf(const Shape &shape) {
+  Shape strides(shape.size());
+  int64_t stride = 1;
+  for (size_t i = shape.size(); i-- > 0; stride *= shape[i])
+    strides[i] = stride;
+  return strides;
+}
+
 Shape indexOf(const Shape &shape, int64_t element) {
   Shape index(shape.size());
   for (size_t i = shape.size(); i-- > 0;) {
@@ -55,8 +72,16 @@ template <class T> static void copy(T *to, const T *from, int64_t size) {
 
 Shape shardShape(const Shape &whole, const Split &split) {
   Shape shape = whole;
-  if (split.ways > 1)
-    shape[size_t(split.dim)] /= split.ways;
+  if (split.ways == 1)
+    return shape;
+  int64_t &size = shape[size_t(split.dim)];
+  if (split.sectionWays.empty()) {
+    size /= split.ways;
+    return shape;
+  }
+  size = 0;
+  for (size_t i = 0; i < split.sections.size(); ++i)
+    size += split.sections[i] / split.sectionWays[i];
   return shape;
 }
 
@@ -76,10 +101,12 @@ static void forEachRun(const Shape &shape, const Split &split, int64_t way,
   int64_t shardOffset = 0;
   for (int64_t o = 0; o < outer; ++o) {
     int64_t sectionOffset = o * shape[dim] * inner;
-    for (const int64_t section : sections) {
-      const int64_t size = section / split.ways * inner;
-      run(sectionOffset + way * size, shardOffset, size);
-      sectionOffset += section * inner;
+    for (size_t i = 0; i < sections.size(); ++i) {
+      const int64_t parts =
+          split.sectionWays.empty() ? split.ways : split.sectionWays[i];
+      const int64_t size = sections[i] / parts * inner;
+      run(sectionOffset + way / (split.ways / parts) * size, shardOffset, size);
+      sectionOffset += sections[i] * inner;
       shardOffset += size;
     }
   }
@@ -116,10 +143,7 @@ struct Loop {
 /// neighbors joined.
 static std::vector<Loop> loopsOf(const Shape &in,
                                  const std::vector<int64_t> &permutation) {
-  std::vector<int64_t> strides(in.size());
-  int64_t stride = 1;
-  for (size_t i = in.size(); i-- > 0; stride *= in[i])
-    strides[i] = stride;
+  const Shape strides = stridesOf(in);
   std::vector<Loop> loops;
   for (const int64_t dim : permutation) {
     const Loop next = {in[size_t(dim)], strides[size_t(dim)], 1};
@@ -130,7 +154,7 @@ static std::vector<Loop> loopsOf(const Shape &in,
     else
       loops.push_back(next);
   }
-  stride = 1;
+  int64_t stride = 1;
   for (size_t i = loops.size(); i-- > 0; stride *= loops[i].size)
     loops[i].to = stride;
   return loops;

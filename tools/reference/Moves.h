@@ -33,6 +33,13 @@ int64_t count(const Shape &shape, size_t begin, size_t end);
 /// "[2, 3]".
 std::string toText(const Shape &shape);
 
+/// Sizes, strides or indices of memory's dimensions in the order in which they
+/// are shown: number view[i] becomes number i. An empty view changes nothing.
+Shape viewed(const Shape &memory, const std::vector<int64_t> &view);
+
+/// Distance of neighbors in each dimension of a row-major array.
+Shape stridesOf(const Shape &shape);
+
 /// The multi-index of a row-major element.
 Shape indexOf(const Shape &shape, int64_t element);
 
@@ -52,11 +59,14 @@ template <class T> struct Array {
 
 /// How a parameter is cut into ways along one dimension. Each section is cut
 /// evenly; a way holds its part of each, one section after the other. No
-/// sections: the whole dimension is one.
+/// sections: the whole dimension is one. sectionWays, where given, are the
+/// distinct parts of each section; `ways / sectionWays[i]` neighboring ways
+/// hold the same part of section i.
 struct Split {
   int64_t dim = 0;
   int64_t ways = 1;
   std::vector<int64_t> sections;
+  std::vector<int64_t> sectionWays;
 };
 
 /// Shape of one way.

@@ -9,6 +9,7 @@
 
 #include "tools/reference/Interpreter.h"
 #include "tools/reference/Pull.h"
+#include "tools/reference/TaggedSide.h"
 
 #include <map>
 
@@ -22,6 +23,38 @@ bool isNan(uint32_t bits) { return (bits & 0x7fffffff) > 0x7f800000; }
 
 /// (tensor, element) -> value.
 using Found = std::map<std::pair<std::string, int64_t>, uint32_t>;
+
+std::string receiverName(uint64_t rank, const std::string &name) {
+  return "receiver " + std::to_string(rank) + " " + name;
+}
+
+/// An engine's loader on what the converter found: each value goes where its
+/// element of the tensor lies. Forms are no matter of places and left out.
+bool load(const Program &program, Found &found, std::string &error) {
+  std::optional<Interpreter> engine =
+      Interpreter::create(*program.destination, error);
+  TaggedSide tagged;
+  if (!engine || !tagged.build(*engine, error))
+    return false;
+  std::map<uint64_t, uint32_t> valueOf;
+  for (size_t i = 0; i < tagged.tensors().size(); ++i) {
+    const Array<uint64_t> &tags = tagged.tensorTags()[i];
+    for (int64_t e = 0; e < tags.size(); ++e)
+      if (auto it = found.find({tagged.tensors()[i].name, e});
+          it != found.end())
+        valueOf[tags.data[e]] = it->second;
+  }
+  const uint64_t perReplica = tagged.ranks().size();
+  for (uint64_t r = 0; r < perReplica * uint64_t(program.replicas); ++r) {
+    const TaggedSide::Rank &rank = tagged.ranks()[r % perReplica];
+    for (size_t p = 0; p < rank.params.size(); ++p)
+      for (int64_t e = 0; e < rank.tags[p].size(); ++e)
+        if (auto it = valueOf.find(rank.tags[p].data[e]); it != valueOf.end())
+          found[{receiverName(r, rank.params[p].names.front()), e}] =
+              it->second;
+  }
+  return true;
+}
 
 /// The converter on NaN-filled buffers, one group of parameters at a time.
 Found probe(const Interpreter &interpreter, const ChangedTo &changedTo) {
@@ -56,8 +89,9 @@ Found probe(const Interpreter &interpreter, const ChangedTo &changedTo) {
 /// What the plan makes of the same changes.
 class Prediction {
 public:
-  Prediction(const Interpreter &interpreter, MapSource &map)
-      : interpreter(interpreter), puller(interpreter.side()), map(map) {}
+  Prediction(const Interpreter &interpreter, MapSource &map, bool isEngine)
+      : interpreter(interpreter), puller(interpreter.side()), map(map),
+        isEngine(isEngine) {}
 
   bool run(const ChangedTo &changedTo, Found &out) {
     for (uint32_t rank = 0; rank < map.numRanks(DELTA_SOURCE); ++rank) {
@@ -93,19 +127,26 @@ private:
     if (it == held.end())
       return false;
     const LocalParam &param = it->second;
-    std::optional<uint32_t> value = changedTo(
-        param.param, param.layer, param.expert,
-        puller.unsharded(param.param, param.way, places.source.element));
+    std::optional<uint32_t> value =
+        changedTo(param.param, param.layer, param.expert,
+                  puller.unsharded(param.param, param.pieces.front().way,
+                                   places.source.element));
     if (!value)
       return true;
-    // The probe knows tensors only: a value at all its names.
-    if (map.destinationIsHf())
-      for (const delta_place_t &place : places.destinations) {
-        delta_param_info_t other = {};
-        if (!map.param(DELTA_HF, 0, place.param, other))
-          return false;
-        out[{namesOf(other).front(), place.element}] = *value;
-      }
+    // The probe knows tensors only, a value at all its names, and an engine's
+    // parameters, into which they are loaded.
+    for (const delta_place_t &place : places.destinations) {
+      delta_param_info_t other = {};
+      const bool whole = map.destinationIsHf();
+      if (!whole && !isEngine)
+        break;
+      if (!map.param(whole ? DELTA_HF : DELTA_DESTINATION,
+                     whole ? 0 : place.rank, place.param, other))
+        return false;
+      const std::string name = namesOf(other).front();
+      out[{whole ? name : receiverName(place.rank, name), place.element}] =
+          *value;
+    }
     out[{namesOf(tensor).front(), places.hf.element}] = *value;
     return true;
   }
@@ -113,6 +154,7 @@ private:
   const Interpreter &interpreter;
   Puller puller;
   MapSource &map;
+  const bool isEngine;
 };
 
 } // namespace
@@ -138,7 +180,11 @@ std::optional<Report> nanProbe(const Program &program, MapSource &map,
     return std::nullopt;
   Report report;
   Found seen = probe(*interpreter, changedTo), said;
-  if (!Prediction(*interpreter, map).run(changedTo, said)) {
+  const bool isEngine =
+      program.destination && !program.destination->engine.empty();
+  if (isEngine && !load(program, seen, error))
+    return std::nullopt;
+  if (!Prediction(*interpreter, map, isEngine).run(changedTo, said)) {
     report.add({"", "", std::nullopt, "a plan of this program", "another"});
     return report;
   }

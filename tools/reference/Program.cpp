@@ -43,11 +43,15 @@ Json toJson(const Geometry &geometry) {
                  {"pp", geometry.pp},
                  {"vpp", geometry.vpp},
                  {"stageLayers", geometry.stageLayers}};
-  if (geometry.stackLayers.empty())
-    return record;
-  record["stackLayers"] = geometry.stackLayers;
-  for (Stage stage : geometry.stackStages)
-    record["stackStages"].push_back(name(stage));
+  if (!geometry.stackLayers.empty()) {
+    record["stackLayers"] = geometry.stackLayers;
+    for (Stage stage : geometry.stackStages)
+      record["stackStages"].push_back(name(stage));
+  }
+  if (!geometry.slotBegins.empty()) {
+    record["slotBegins"] = geometry.slotBegins;
+    record["slots"] = geometry.slots;
+  }
   return record;
 }
 
@@ -58,6 +62,18 @@ Json toJson(const Param &param) {
   if (param.copyOf)
     record["copyOf"] = *param.copyOf;
   record["value"] = param.value;
+  if (param.stack)
+    record["stack"] = true;
+  if (param.extra)
+    record["extra"] = param.extra;
+  if (param.slotOf) {
+    record["slotOf"] = *param.slotOf;
+    record["slot"] = param.slot;
+  }
+  if (!param.form.empty())
+    record["form"] = param.form;
+  if (!param.view.empty())
+    record["view"] = param.view;
   return record;
 }
 
@@ -75,6 +91,8 @@ Json toJson(const Op &op) {
     record["axis"] = op.axis;
     record["ways"] = op.ways;
     record["sections"] = op.sections;
+    if (!op.sectionWays.empty())
+      record["sectionWays"] = op.sectionWays;
   } else if (op.kind == "reshape") {
     record["shape"] = op.shape;
   } else if (op.kind == "transpose") {
@@ -93,11 +111,14 @@ Json toJson(const Op &op) {
 }
 
 Json toJson(const Tensor &tensor) {
-  return {{"name", tensor.name},
-          {"dtype", tensor.dtype},
-          {"shape", tensor.shape},
-          {"value", tensor.value},
-          {"stack", tensor.stack}};
+  Json record = {{"name", tensor.name},
+                 {"dtype", tensor.dtype},
+                 {"shape", tensor.shape},
+                 {"value", tensor.value},
+                 {"stack", tensor.stack}};
+  if (tensor.also)
+    record["also"] = true;
+  return record;
 }
 
 template <class T>
@@ -115,6 +136,10 @@ void appendRecords(std::string &text, const char *key,
 
 void appendSide(std::string &text, const char *key, const Side &side) {
   text += "  \"" + std::string(key) + "\": {\n";
+  if (!side.engine.empty())
+    text += "    \"engine\": " + Json(side.engine).dump() + ",\n";
+  if (!side.unheld.empty())
+    text += "    \"unheld\": " + Json(side.unheld).dump() + ",\n";
   text += "    \"geometry\": " + toJson(side.geometry).dump() + ",\n";
   text += "    \"numLayers\": " + std::to_string(side.numLayers) + ",\n";
   text += "    \"numExperts\": " + std::to_string(side.numExperts) + ",\n";

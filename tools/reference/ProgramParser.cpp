@@ -117,6 +117,11 @@ public:
     return &json[key];
   }
 
+  /// The value of a key that may be left out.
+  template <class T> Record &optional(const char *key, T &out) {
+    return has(key) ? field(key, out) : *this;
+  }
+
   template <class T> Record &field(const char *key, T &out) {
     const Json *value = child(key);
     if (value && !read(*value, out))
@@ -169,6 +174,8 @@ void parseGeometry(const Json &json, const std::string &path, Geometry &out,
   if (record.has("stackLayers"))
     record.field("stackLayers", out.stackLayers)
         .field("stackStages", out.stackStages);
+  if (record.has("slotBegins") || record.has("slots"))
+    record.field("slotBegins", out.slotBegins).field("slots", out.slots);
   record.finish();
 }
 
@@ -183,6 +190,12 @@ void parseParam(const Json &json, const std::string &path, Param &out,
     out.copyOf = 0;
     record.field("copyOf", *out.copyOf);
   }
+  record.optional("stack", out.stack).optional("extra", out.extra);
+  if (record.has("slotOf")) {
+    out.slotOf = 0;
+    record.field("slotOf", *out.slotOf).field("slot", out.slot);
+  }
+  record.optional("form", out.form).optional("view", out.view);
   record.finish();
 }
 
@@ -196,6 +209,7 @@ void parseOp(const Json &json, const std::string &path, Op &out,
   if (kind == "unshard") {
     record.field("dim", out.dim).field("axis", out.axis);
     record.field("ways", out.ways).field("sections", out.sections);
+    record.optional("sectionWays", out.sectionWays);
   } else if (kind == "reshape") {
     record.field("shape", out.shape);
   } else if (kind == "transpose") {
@@ -222,13 +236,14 @@ void parseTensor(const Json &json, const std::string &path, Tensor &out,
   Record record(json, path, error);
   record.field("name", out.name).field("dtype", out.dtype);
   record.field("shape", out.shape).field("value", out.value);
-  record.field("stack", out.stack);
+  record.field("stack", out.stack).optional("also", out.also);
   record.finish();
 }
 
 void parseSide(const Json &json, const std::string &path, Side &out,
                std::string &error) {
   Record record(json, path, error);
+  record.optional("engine", out.engine).optional("unheld", out.unheld);
   if (const Json *geometry = record.child("geometry"))
     parseGeometry(*geometry, path + ".geometry", out.geometry, error);
   record.field("numLayers", out.numLayers);

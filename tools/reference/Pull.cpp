@@ -121,30 +121,57 @@ const std::string &Puller::axis(int64_t param) const {
   return op ? op->axis : whole;
 }
 
+std::vector<Puller::Section> Puller::sectionsOf(const Op &op, int64_t size,
+                                                int64_t way) const {
+  if (op.sections.empty())
+    return {{size, size / op.ways, way}};
+  std::vector<Section> sections;
+  for (size_t i = 0; i < op.sections.size(); ++i) {
+    int64_t parts = op.sectionWays.empty() ? op.ways : op.sectionWays[i];
+    // Neighboring ways have a part in common.
+    sections.push_back(
+        {op.sections[i], op.sections[i] / parts, way * parts / op.ways});
+  }
+  return sections;
+}
+
 int64_t Puller::unsharded(int64_t param, int64_t way, int64_t element) const {
   const Op *op = unshardOf(param);
   if (!op)
     return element;
   const Indices &shape = side.params[size_t(param)].shape;
   size_t dim = size_t(op->dim);
+  std::vector<Section> sections = sectionsOf(*op, shape[dim], way);
   Indices local = shape;
-  local[dim] /= op->ways;
+  local[dim] = 0;
+  for (const Section &section : sections)
+    local[dim] += section.share;
   Indices index = split(element, local);
-  Indices sections = op->sections;
-  if (sections.empty())
-    sections = {shape[dim]};
   // Row r of the shard lies in the section whose share it reaches.
   int64_t row = index[dim], base = 0;
-  for (int64_t section : sections) {
-    int64_t share = section / op->ways;
-    if (row < share) {
-      index[dim] = base + way * share + row;
+  for (const Section &section : sections) {
+    if (row < section.share) {
+      index[dim] = base + section.part * section.share + row;
       break;
     }
-    row -= share;
-    base += section;
+    row -= section.share;
+    base += section.size;
   }
   return flatten(index, shape);
+}
+
+bool Puller::isIn(int64_t param, int64_t way, int64_t element) const {
+  const Op *op = unshardOf(param);
+  if (!op)
+    return true;
+  const Indices &shape = side.params[size_t(param)].shape;
+  int64_t row = split(element, shape)[size_t(op->dim)];
+  for (const Section &section : sectionsOf(*op, shape[size_t(op->dim)], way)) {
+    if (row < section.size)
+      return row / section.share == section.part;
+    row -= section.size;
+  }
+  return false;
 }
 
 } // namespace delta::reference

@@ -45,12 +45,21 @@ public:
   /// Flat index in the unsharded parameter of an element of shard `way`.
   int64_t unsharded(int64_t param, int64_t way, int64_t element) const;
 
+  /// Whether shard `way` has an element of the unsharded parameter.
+  bool isIn(int64_t param, int64_t way, int64_t element) const;
+
   /// Number of ways and the axis ("" if whole) of a parameter; a copy has
   /// those of its original.
   int64_t ways(int64_t param) const;
   const std::string &axis(int64_t param) const;
 
 private:
+  /// A part of a sharded dimension that is cut by itself.
+  struct Section {
+    int64_t size, share, part; ///< `part`: the share that a way has
+  };
+  std::vector<Section> sectionsOf(const Op &op, int64_t size,
+                                  int64_t way) const;
   const Op *unshardOf(int64_t param) const;
 
   const Side &side;

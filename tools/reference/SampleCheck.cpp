@@ -7,7 +7,7 @@
 
 #include "tools/reference/SampleCheck.h"
 
-#include "tools/reference/Interpreter.h"
+#include "tools/reference/Expectations.h"
 #include "tools/reference/SampleSide.h"
 
 #include <algorithm>
@@ -50,20 +50,9 @@ public:
       return report;
     for (uint32_t rank = 0; rank < numRanks; ++rank)
       sampleRank(rank);
-    // What some tensor is made of; a family may drop the rest.
-    std::set<int64_t> used;
-    for (const Tensor &tensor : program.source.tensors)
-      used.insert(tensor.value);
-    const std::vector<Op> &ops = program.source.ops;
-    for (auto op = ops.rbegin(); op != ops.rend(); ++op)
-      for (int64_t value : op->out)
-        if (used.count(value))
-          used.insert(op->in.begin(), op->in.end());
-    for (size_t p = 0; p < program.source.params.size(); ++p)
-      if (used.count(program.source.params[p].value) &&
-          !metParams.count(int64_t(p)))
-        wrong("", "\"" + program.source.params[p].names[0] + "\" to be sent",
-              "no box");
+    reportUnmet(source, metParams, "to be sent");
+    if (destination && !program.destination->engine.empty())
+      reportUnmet(*destination, metReceived, "to be received");
     for (size_t t = 0; t < program.source.tensors.size(); ++t)
       if (!metTensors.count(int64_t(t)))
         wrong("", "\"" + program.source.tensors[t].name + "\" to be produced",
@@ -75,6 +64,29 @@ private:
   void wrong(const std::string &where, const std::string &expected,
              const std::string &found) {
     report.add({where, "", std::nullopt, expected, found});
+  }
+
+  /// Parameters that some tensor is made of, and of which no element was met. A
+  /// family may drop the rest.
+  void reportUnmet(const SideView &view, const std::set<int64_t> &met,
+                   const std::string &what) {
+    const Side &side = view.interpreter.side();
+    std::set<int64_t> used;
+    for (const Tensor &tensor : side.tensors)
+      used.insert(tensor.value);
+    for (auto op = side.ops.rbegin(); op != side.ops.rend(); ++op)
+      for (int64_t value : op->out)
+        if (used.count(value))
+          used.insert(op->in.begin(), op->in.end());
+    for (size_t p = 0; p < side.params.size(); ++p)
+      if (used.count(side.params[p].value) && !met.count(int64_t(p)))
+        wrong("",
+              "\"" +
+                  (side.params[p].slotOf
+                       ? view.interpreter.globalName(int64_t(p), 0, kNone)
+                       : side.params[p].names[0]) +
+                  "\" " + what,
+              "no box");
   }
 
   /// Walks the rows of a rank without looking at all their tiles.
@@ -111,7 +123,7 @@ private:
     }
   }
 
-  /// The element of a place on a trainer side.
+  /// The element of a place on a side with ranks.
   bool know(SideView &view, delta_side_id_t side, const delta_place_t &place,
             Known &out) {
     delta_param_info_t info = {};
@@ -122,14 +134,12 @@ private:
       wrong(where, "parameter " + std::to_string(place.param), "an error");
       return false;
     }
-    uint32_t ranks = uint32_t(view.interpreter.numRanks());
+    uint32_t rank = place.rank % uint32_t(view.interpreter.numRanks());
     std::string name = namesOf(info).front();
     int64_t layer = numberOf(info.layer), expert = numberOf(info.expert);
-    int64_t way = 0, param = 0;
     const std::vector<Param> &records = view.interpreter.side().params;
     auto holds = [&](int64_t p) {
-      return view.holds(p, place.rank % ranks, layer, expert, info.chunk, name,
-                        way);
+      return view.holds(p, rank, layer, expert, info.chunk, name);
     };
     // A class is the same record every time; the first time it is looked for.
     auto [known, isNew] = recordOfClass[side].try_emplace(info.class_index, 0);
@@ -137,14 +147,14 @@ private:
       while (known->second + 1 < int64_t(records.size()) &&
              !holds(known->second))
         ++known->second;
-    param = known->second;
+    int64_t param = known->second;
     if (!holds(param)) {
       wrong(where, "no \"" + name + "\"",
             "one in chunk " + std::to_string(info.chunk));
       return false;
     }
     const Param &record = records[size_t(param)];
-    Shape shape = view.interpreter.localShape(param);
+    Shape shape = view.shownShape(param, rank);
     int64_t size = 1;
     for (int64_t extent : shape)
       size *= extent;
@@ -158,29 +168,30 @@ private:
                 "or type");
       return false;
     }
-    out.origin.param = view.interpreter.original(param);
-    out.origin.element = view.puller.unsharded(param, way, place.element);
-    out.layer = layer;
-    out.expert = expert;
+    std::optional<Known> located =
+        view.locate(param, rank, layer, expert, place.element);
+    if (!located) {
+      wrong(where, "\"" + name + "\" with slots left alone",
+            "element " + std::to_string(place.element));
+      return false;
+    }
+    out = *located;
     return true;
   }
 
-  /// The element of a place in the neutral layout, pulled back on a side.
-  bool pull(const SideView &view, const delta_place_t &place, Known &out) {
-    delta_param_info_t info = {};
+  /// The source's record of a place in the neutral layout, or kNone.
+  int64_t neutralRecord(const delta_place_t &place, delta_param_info_t &info) {
     if (!map.param(DELTA_HF, 0, place.param, info)) {
       wrong("", "tensor " + std::to_string(place.param), "an error");
-      return false;
+      return kNone;
     }
     int64_t t = tensorOf(info);
     if (t == kNone) {
       wrong("", "no \"" + namesOf(info).front() + "\"", "one");
-      return false;
+      return kNone;
     }
     const Tensor &record = program.source.tensors[size_t(t)];
-    int64_t size = 1;
-    for (int64_t extent : record.shape)
-      size *= extent;
+    int64_t size = sizeOf(record);
     if (shapeOf(info) != record.shape ||
         dtypeName(info.dtype) != record.dtype || place.element < 0 ||
         place.element >= size) {
@@ -189,13 +200,41 @@ private:
                 " elements and type " + record.dtype,
             "element " + std::to_string(place.element) +
                 " of another shape or type");
-      return false;
+      return kNone;
     }
     metTensors.insert(t);
-    int64_t slice = record.stack ? size / record.shape[0] : size;
-    out.origin = view.puller.pull(t, place.element % slice);
-    out.layer = numberOf(info.layer);
-    out.expert = record.stack ? place.element / slice : numberOf(info.expert);
+    return t;
+  }
+
+  static int64_t sizeOf(const Tensor &tensor) {
+    int64_t size = 1;
+    for (int64_t extent : tensor.shape)
+      size *= extent;
+    return size;
+  }
+
+  /// The element of a tensor record of a side, pulled back.
+  static Known pullFrom(const SideView &view, int64_t t, int64_t element,
+                        const delta_param_info_t &info) {
+    const Tensor &record = view.interpreter.side().tensors[size_t(t)];
+    const Domain &domain = view.interpreter.factsOf(record).domain;
+    int64_t slice = sizeOf(record) / (record.stack ? record.shape[0] : 1);
+    Known known;
+    known.origin = view.puller.pull(t, element % slice);
+    known.layer = numberOf(info.layer);
+    known.expert = record.stack    ? element / slice
+                   : domain.expert ? numberOf(info.expert)
+                                   : kNone;
+    return known;
+  }
+
+  /// The element of a place in the neutral layout, pulled back to the source.
+  bool pull(const delta_place_t &place, Known &out) {
+    delta_param_info_t info = {};
+    int64_t t = neutralRecord(place, info);
+    if (t == kNone)
+      return false;
+    out = pullFrom(source, t, place.element, info);
     return true;
   }
 
@@ -230,7 +269,7 @@ private:
     ++report.elements;
     Known sent, wanted;
     if (!know(source, DELTA_SOURCE, places.source, sent) ||
-        !pull(source, places.hf, wanted))
+        !pull(places.hf, wanted))
       return;
     metParams.insert(sent.origin.param);
     sent.origin.shifted = places.hf.value_op == DELTA_VALUE_ADD_ONE;
@@ -247,7 +286,7 @@ private:
     std::set<std::pair<uint32_t, uint32_t>> met;
     for (const delta_place_t &place : places.destinations) {
       Known found;
-      if (!pull(source, place, found))
+      if (!pull(place, found))
         return;
       if (!(found == wanted) || !met.insert({place.rank, place.param}).second ||
           place.rank >= uint64_t(program.replicas))
@@ -278,31 +317,91 @@ private:
     return source.puller.pull(t, places.hf.element % slice) == wanted.origin;
   }
 
+  /// The destination's records of a tensor of the source, in a layer.
+  const std::vector<int64_t> &heldRecords(int64_t t,
+                                          const delta_param_info_t &info) {
+    auto [known, isNew] = heldBy.try_emplace({t, info.layer});
+    if (!isNew)
+      return known->second;
+    int64_t layer = numberOf(info.layer), expert = numberOf(info.expert);
+    std::string name = namesOf(info).front();
+    const std::vector<Tensor> &tensors = program.destination->tensors;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      Domain domain = destination->interpreter.factsOf(tensors[i]).domain;
+      if (std::binary_search(domain.layers.begin(), domain.layers.end(),
+                             layer) &&
+          destination->interpreter.tensorName(int64_t(i), layer, expert) ==
+              name)
+        known->second.push_back(int64_t(i));
+    }
+    if (known->second.empty() && !isUnheld(*program.destination, name))
+      wrong("destination", "\"" + name + "\" to be held", "no such tensor");
+    return known->second;
+  }
+
+  /// What the element becomes there: op and type of the destination.
+  std::optional<delta_value_op_t> wantedOp(int64_t t, int64_t held) const {
+    const Tensor &tensor = program.source.tensors[size_t(t)];
+    const Tensor &other = program.destination->tensors[size_t(held)];
+    const ValueFacts &facts = source.interpreter.factsOf(tensor);
+    const ValueFacts &heldFacts = destination->interpreter.factsOf(other);
+    if (!program.destination->engine.empty())
+      return engineOp(facts, facts.heldDtype,
+                      {tensor.dtype, heldFacts.form, heldFacts.heldDtype});
+    return facts.scalars == heldFacts.scalars ? DELTA_VALUE_ID
+                                              : neutralOp(facts);
+  }
+
+  struct Wanted {
+    Known known;
+    std::optional<delta_value_op_t> op;
+  };
+
   /// Another geometry: the same element there, at every rank that holds it.
   void checkShards(const ElementPlaces &places) {
-    Known wanted;
-    if (!pull(*destination, places.hf, wanted))
+    delta_param_info_t info = {};
+    int64_t t = neutralRecord(places.hf, info);
+    if (t == kNone)
       return;
-    std::set<std::pair<uint32_t, uint32_t>> met;
+    std::vector<Wanted> wanted;
+    int64_t expected = 0;
+    const Side &side = destination->interpreter.side();
+    for (int64_t held : heldRecords(t, info)) {
+      Known known = pullFrom(*destination, held, places.hf.element, info);
+      metReceived.insert(known.origin.param);
+      known.origin.shifted = false;
+      wanted.push_back({known, wantedOp(t, held)});
+      for (size_t p = 0; p < side.params.size(); ++p)
+        if (destination->interpreter.original(int64_t(p)) == known.origin.param)
+          expected +=
+              destination->numPlaces(int64_t(p), known) * program.replicas;
+    }
+    std::set<std::tuple<uint32_t, uint32_t, int64_t>> met;
     for (const delta_place_t &place : places.destinations) {
       Known found;
       if (!know(*destination, DELTA_DESTINATION, place, found))
         return;
-      found.origin.shifted = wanted.origin.shifted;
-      if (!(found == wanted) || !met.insert({place.rank, place.param}).second)
-        return wrong("destination rank " + std::to_string(place.rank),
-                     destination->describe(wanted) + " once",
+      auto it = std::find_if(wanted.begin(), wanted.end(),
+                             [&](auto &one) { return one.known == found; });
+      std::string where = "destination rank " + std::to_string(place.rank);
+      if (it == wanted.end() ||
+          !met.insert({place.rank, place.param, place.element}).second)
+        return wrong(where,
+                     (wanted.empty()
+                          ? "nothing"
+                          : destination->describe(wanted.front().known)) +
+                         " once",
                      destination->describe(found));
+      if (it->op != place.value_op)
+        return wrong(where,
+                     destination->describe(found) + " with " +
+                         (it->op ? valueOpText(*it->op) : "no op at all"),
+                     valueOpText(place.value_op));
     }
-    const Side &side = destination->interpreter.side();
-    int64_t expected = 0;
-    for (size_t p = 0; p < side.params.size(); ++p)
-      if (destination->interpreter.original(int64_t(p)) == wanted.origin.param)
-        expected += destination->numHolders(int64_t(p)) * program.replicas;
     if (int64_t(met.size()) != expected)
       wrong("",
-            destination->describe(wanted) + " at " + std::to_string(expected) +
-                " places",
+            source.describe(pullFrom(source, t, places.hf.element, info)) +
+                " at " + std::to_string(expected) + " places",
             std::to_string(met.size()));
   }
 
@@ -315,7 +414,9 @@ private:
   /// Record of each class of the plan, by side.
   std::map<int, std::map<uint32_t, int64_t>> recordOfClass;
   std::unordered_map<uint32_t, int> instances;
-  std::set<int64_t> metParams, metTensors;
+  std::set<int64_t> metParams, metTensors, metReceived;
+  /// The destination's records of (record, layer) of the source's tensors.
+  std::map<std::pair<int64_t, uint32_t>, std::vector<int64_t>> heldBy;
   Report report;
 };
 

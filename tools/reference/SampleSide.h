@@ -38,15 +38,28 @@ public:
   Puller puller;
 
   /// Whether a rank holds instance (layer, expert) of a parameter in `chunk`
-  /// under `name`, and which shard of it.
+  /// under `name`. A stacked parameter is no expert's.
   bool holds(int64_t param, uint32_t rank, int64_t layer, int64_t expert,
-             uint32_t chunk, const std::string &name, int64_t &outWay) const;
+             uint32_t chunk, const std::string &name) const;
+
+  /// Shape of a rank's parameter, as it is shown.
+  Shape shownShape(int64_t param, uint32_t rank) const;
+
+  /// What an element of the memory of a rank's parameter is; nothing where it
+  /// is in a slot that nothing fills.
+  std::optional<Known> locate(int64_t param, uint32_t rank, int64_t layer,
+                              int64_t expert, int64_t element) const;
 
   std::string describe(const Known &known) const;
 
-  /// Ranks of one replica that hold an element: those of its stage and expert
-  /// rank, one in `ways` of them.
-  int64_t numHolders(int64_t param) const;
+  /// Places of an element of a parameter over the ranks of one replica.
+  int64_t numPlaces(int64_t param, const Known &known) const;
+
+private:
+  int64_t wayOf(int64_t param, const Coordinates &at) const;
+  /// Experts of an ep rank, slot by slot.
+  std::vector<int64_t> expertsOf(int64_t layer, int64_t ep) const;
+  Shape memoryShape(int64_t param, uint32_t rank) const;
 };
 
 } // namespace delta::reference

@@ -32,6 +32,7 @@ bool SideChecker::check() {
   if (!checkGeometry())
     return false;
   splits.resize(side.params.size());
+  axes.resize(side.params.size());
   for (size_t i = 0; i < side.params.size(); ++i)
     if (where = "params[" + number(int64_t(i)) + "]"; !checkParam(i))
       return false;
@@ -47,8 +48,14 @@ bool SideChecker::check() {
     if (where = "tensors[" + number(int64_t(i)) + "]"; !checkTensor(i))
       return false;
   for (size_t i = 0; i < side.params.size(); ++i)
-    if (side.params[i].copyOf)
+    if (side.params[i].copyOf) {
       splits[i] = splits[size_t(*side.params[i].copyOf)];
+      axes[i] = axes[size_t(*side.params[i].copyOf)];
+    }
+  for (size_t i = 0; i < side.params.size(); ++i)
+    if (where = "params[" + number(int64_t(i)) + "]";
+        side.params[i].slotOf && !checkPart(i))
+      return false;
   return true;
 }
 
@@ -83,15 +90,107 @@ bool SideChecker::checkGeometry() {
   if (numLayers != side.numLayers)
     return fail("stageLayers and stackLayers sum to " + number(numLayers) +
                 ", numLayers is " + number(side.numLayers));
+  if (!g.slotBegins.empty() || !g.slots.empty())
+    return checkSlots();
   if (side.numExperts < 0 || side.numExperts % g.ep != 0)
     return fail("numExperts is " + number(side.numExperts) +
                 ", not divisible by ep of size " + number(g.ep));
   return true;
 }
 
+/// Every expert must have a slot, in every layer.
+bool SideChecker::checkSlots() {
+  const Geometry &g = side.geometry;
+  if (side.engine.empty())
+    return fail("has slots, which are an engine's");
+  if (int64_t(g.slotBegins.size()) != g.ep + 1 || g.slotBegins.front() != 0 ||
+      !std::is_sorted(g.slotBegins.begin(), g.slotBegins.end()))
+    return fail("slotBegins " + toText(g.slotBegins) +
+                " must ascend from 0, one more than ep of size " +
+                number(g.ep));
+  if (g.slots.size() != 1 && int64_t(g.slots.size()) != side.numLayers)
+    return fail("slots has " + number(int64_t(g.slots.size())) +
+                " tables, required 1 or one for each of " +
+                number(side.numLayers) + " layers");
+  for (size_t t = 0; t < g.slots.size(); ++t) {
+    const std::vector<int64_t> &table = g.slots[t];
+    const std::string name = "slots[" + number(int64_t(t)) + "]";
+    if (int64_t(table.size()) != g.slotBegins.back())
+      return fail(name + " has " + number(int64_t(table.size())) +
+                  " slots, slotBegins ends with " +
+                  number(g.slotBegins.back()));
+    std::vector<bool> met(size_t(std::max<int64_t>(side.numExperts, 0)));
+    for (const int64_t expert : table) {
+      if (expert < 0 || expert >= side.numExperts)
+        return fail(name + " has expert " + number(expert) + " of " +
+                    number(side.numExperts));
+      met[size_t(expert)] = true;
+    }
+    const auto missing = std::find(met.begin(), met.end(), false);
+    if (missing != met.end())
+      return fail(name + " has no slot for expert " +
+                  number(missing - met.begin()));
+  }
+  return true;
+}
+
+/// What only an engine's parameters have.
+bool SideChecker::checkForm(const Param &param) {
+  const bool isPlain = !param.stack && !param.extra && !param.slotOf &&
+                       param.form.empty() && param.view.empty();
+  if (side.engine.empty())
+    return isPlain ? true : fail("is held in a way that only engines have");
+  if (param.stack && !param.expert)
+    return fail("stacks experts and is no expert's");
+  if (param.expert && !param.stack && !side.geometry.slots.empty())
+    return fail("is an expert's; an engine with slots stacks them");
+  if (param.extra < 0 || (param.extra && !param.stack))
+    return fail("has " + number(param.extra) + " extra slots" +
+                (param.stack ? "" : " and is not stacked"));
+  if (!param.form.empty() && param.form != "neg_exp" && param.form != "add_one")
+    return fail("form \"" + param.form +
+                "\" is neither \"neg_exp\" nor \"add_one\"");
+  if (!param.form.empty() && param.dtype == "i64")
+    return fail("form \"" + param.form + "\" is for numbers, not for i64");
+  std::vector<int64_t> sorted = param.view;
+  std::vector<int64_t> all(param.shape.size() + size_t(param.stack));
+  std::sort(sorted.begin(), sorted.end());
+  std::iota(all.begin(), all.end(), 0);
+  if (!param.view.empty() && sorted != all)
+    return fail("view " + toText(param.view) + " is none of " +
+                number(int64_t(all.size())) + " dimensions");
+  return true;
+}
+
+/// A parameter in an extra slot fills it, wherever that exists.
+bool SideChecker::checkPart(size_t index) {
+  const Param &param = side.params[index];
+  const int64_t of = *param.slotOf;
+  if (of < 0 || of >= int64_t(side.params.size()) ||
+      !side.params[size_t(of)].stack)
+    return fail("slotOf " + number(of) + " is not a stacked parameter");
+  const Param &stack = side.params[size_t(of)];
+  if (param.slot < 0 || param.slot >= stack.extra)
+    return fail("slot " + number(param.slot) + " is outside the " +
+                number(stack.extra) + " extra ones of params[" + number(of) +
+                "]");
+  if (param.stack || param.expert || param.copyOf || !param.view.empty())
+    return fail("lies in a slot and is a stack, an expert's, a copy or viewed");
+  if (param.dtype != stack.dtype || param.layers != stack.layers ||
+      shardShape(param.shape, splits[index]) !=
+          shardShape(stack.shape, splits[size_t(of)]))
+    return fail("differs from params[" + number(of) +
+                "], in a slot of which it lies, in dtype, layers or the shape "
+                "of a shard");
+  for (size_t i = 0; i < index; ++i)
+    if (side.params[i].slotOf == of && side.params[i].slot == param.slot)
+      return fail("lies in the slot of params[" + number(int64_t(i)) + "]");
+  return true;
+}
+
 bool SideChecker::checkParam(size_t index) {
   const Param &param = side.params[index];
-  if (param.names.empty())
+  if (param.names.empty() && !param.slotOf)
     return fail("has no name");
   if (byteWidth(param.dtype) == 0)
     return fail("dtype \"" + param.dtype + "\" is not known");
@@ -108,15 +207,18 @@ bool SideChecker::checkParam(size_t index) {
                   " is not");
   if (param.expert && side.numExperts == 0)
     return fail("is an expert's, numExperts is 0");
+  if (!checkForm(param))
+    return false;
   if (param.copyOf)
     return true;
   ValueFacts facts;
   facts.shape = param.shape;
-  facts.dtype = param.dtype;
+  facts.dtype = facts.heldDtype = param.dtype;
   facts.domain = {param.layers, param.expert};
   if (param.layers.empty())
     facts.domain.layers = {kNone};
   facts.param = int64_t(index);
+  facts.form = param.form;
   if (param.value < 0 || !values.emplace(param.value, facts).second)
     return fail("value " + number(param.value) + " is negative or taken");
   return true;
@@ -135,6 +237,10 @@ bool SideChecker::checkCopy(size_t index) {
       param.expert != original.expert || param.layers != original.layers)
     return fail("differs from params[" + number(of) +
                 "], which it repeats, in shape, dtype or instances");
+  if (param.stack || original.stack || original.slotOf ||
+      param.form != original.form || param.view != original.view)
+    return fail("repeats params[" + number(of) +
+                "] and has slots, or another form or view");
   return true;
 }
 
@@ -234,30 +340,62 @@ bool SideChecker::results(const Op &op, const std::vector<ValueFacts *> &in,
   return true;
 }
 
+int64_t SideChecker::axisOf(const Op &op, const Param &param) const {
+  const Geometry &g = side.geometry;
+  const bool engine = !side.engine.empty();
+  if (op.axis == "tp" && (engine || !param.expert))
+    return g.tp;
+  if (op.axis == "etp" && (engine || param.expert))
+    return g.etp;
+  return op.axis == "stage" && engine ? g.tp * g.cp * g.dp : 0;
+}
+
+bool SideChecker::checkSectionWays(const Op &op) {
+  if (op.sectionWays.empty())
+    return true;
+  if (side.engine.empty())
+    return fail("has sectionWays, which are an engine's");
+  if (op.sectionWays.size() != op.sections.size())
+    return fail("has ways for " + number(int64_t(op.sectionWays.size())) +
+                " of " + number(int64_t(op.sections.size())) + " sections");
+  for (const int64_t ways : op.sectionWays)
+    if (ways < 1 || op.ways % ways != 0)
+      return fail("section ways " + number(ways) + " do not divide " +
+                  number(op.ways) + " ways");
+  return true;
+}
+
 bool SideChecker::unshard(const Op &op, ValueFacts &in) {
   if (in.param == kNone)
     return fail("operand " + number(op.in[0]) + " is not a parameter");
-  const bool expert = side.params[size_t(in.param)].expert;
-  const char *axis = expert ? "etp" : "tp";
-  const int64_t size = expert ? side.geometry.etp : side.geometry.tp;
-  if (op.axis != axis)
+  const Param &param = side.params[size_t(in.param)];
+  const int64_t size = axisOf(op, param);
+  if (size == 0)
     return fail("axis \"" + op.axis + "\" does not shard params[" +
-                number(in.param) + "], \"" + axis + "\" does");
+                number(in.param) + "], " +
+                (!side.engine.empty() ? "\"tp\", \"etp\" and \"stage\" do"
+                 : param.expert       ? "\"etp\" does"
+                                      : "\"tp\" does"));
   if (op.ways < 1 || size % op.ways != 0)
-    return fail("ways " + number(op.ways) + " does not divide axis \"" + axis +
-                "\" of size " + number(size));
+    return fail("ways " + number(op.ways) + " does not divide axis \"" +
+                op.axis + "\" of size " + number(size));
   if (!op.sections.empty() && !checkSizes(op, op.sections, in))
     return false;
-  std::vector<int64_t> parts = op.sections;
+  if (!checkSectionWays(op))
+    return false;
+  std::vector<int64_t> parts = op.sections, ways = op.sectionWays;
   if (parts.empty())
     parts.push_back(in.shape[size_t(op.dim)]);
-  for (const int64_t part : parts)
-    if (part % op.ways != 0)
-      return fail("size " + number(part) + " of dim " + number(op.dim) +
-                  " is not divisible by " + number(op.ways) + " ways");
+  if (ways.empty())
+    ways.assign(parts.size(), op.ways);
+  for (size_t i = 0; i < parts.size(); ++i)
+    if (parts[i] % ways[i] != 0)
+      return fail("size " + number(parts[i]) + " of dim " + number(op.dim) +
+                  " is not divisible by " + number(ways[i]) + " ways");
   if (in.uses != 1)
     return fail("params[" + number(in.param) + "] has another use");
-  splits[size_t(in.param)] = {op.dim, op.ways, op.sections};
+  splits[size_t(in.param)] = {op.dim, op.ways, op.sections, op.sectionWays};
+  axes[size_t(in.param)] = op.axis;
   return true;
 }
 
@@ -280,8 +418,11 @@ bool SideChecker::checkAlike(const Op &op,
       return fail("operands of shapes " + toText(in[0]->shape) + " and " +
                   toText(in[i]->shape) + " do not fit");
     if (in[i]->dtype != in[0]->dtype || !(in[i]->domain == in[0]->domain) ||
-        in[i]->scalars != in[0]->scalars)
-      return fail("operands differ in dtype, instances or added scalars");
+        in[i]->scalars != in[0]->scalars || in[i]->form != in[0]->form)
+      return fail(in[i]->form != in[0]->form
+                      ? "operands are held in different forms"
+                      : "operands differ in dtype, instances or added "
+                        "scalars");
   }
   return true;
 }
@@ -310,6 +451,16 @@ bool SideChecker::checkTensor(size_t index) {
   if (named != (facts.domain.expert && !tensor.stack))
     return fail("name \"" + tensor.name + "\" and value differ on experts");
   const bool layered = tensor.name.find("{layer") != std::string::npos;
+  if (tensor.also) {
+    const auto isFirst = [&](const Tensor &other) {
+      return !other.also && other.name == tensor.name;
+    };
+    if (side.engine.empty() ||
+        std::none_of(side.tensors.begin(),
+                     side.tensors.begin() + int64_t(index), isFirst))
+      return fail("is kept a second time; required an engine and a tensor \"" +
+                  tensor.name + "\" before it");
+  }
   if (!layered && facts.domain.layers.size() > 1)
     return fail("name \"" + tensor.name + "\" has no {layer}, its value has " +
                 number(int64_t(facts.domain.layers.size())) + " layers");

@@ -24,13 +24,16 @@ class SideChecker {
 public:
   SideChecker(Interpreter &interpreter, std::string &error)
       : side(interpreter.checked), values(interpreter.values),
-        splits(interpreter.splits), error(error) {}
+        splits(interpreter.splits), axes(interpreter.axes), error(error) {}
 
   bool check();
 
 private:
   bool checkGeometry();
+  bool checkSlots();
   bool checkParam(size_t index);
+  bool checkForm(const Param &param);
+  bool checkPart(size_t index);
   bool checkCopy(size_t index);
   bool checkOp(size_t index);
   bool checkTensor(size_t index);
@@ -39,6 +42,9 @@ private:
   bool results(const Op &op, const std::vector<ValueFacts *> &in,
                std::vector<ValueFacts> &out);
   bool unshard(const Op &op, ValueFacts &in);
+  /// Size of the axis that an op names, 0 when it may not.
+  int64_t axisOf(const Op &op, const Param &param) const;
+  bool checkSectionWays(const Op &op);
   bool checkSizes(const Op &op, const std::vector<int64_t> &sizes,
                   const ValueFacts &in);
   bool checkAlike(const Op &op, const std::vector<ValueFacts *> &in);
@@ -51,6 +57,7 @@ private:
   const Side &side;
   std::map<int64_t, ValueFacts> &values;
   std::vector<Split> &splits;
+  std::vector<std::string> &axes;
   std::string &error;
   std::string where; ///< the record under check
 };

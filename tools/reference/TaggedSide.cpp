@@ -65,24 +65,29 @@ std::string TagSpace::describe(uint64_t tag) const {
 
 //===--- shards -----------------------------------------------------------===//
 
+void TaggedSide::fillPiece(const Interpreter &interpreter, size_t rank,
+                           size_t index, const Piece &piece) {
+  const LocalParam &held = allRanks[rank].params[index];
+  Array<uint64_t> whole(interpreter.side().params[size_t(piece.param)].shape);
+  std::iota(whole.data.get(), whole.data.get() + whole.size(),
+            tagSpace->first(piece.param, held.layer, piece.expert));
+  cutShard(whole.data.get(), whole.shape, interpreter.splitOf(piece.param),
+           piece.way, allRanks[rank].tags[index].data.get() + piece.offset);
+  holders.emplace(std::make_tuple(interpreter.original(piece.param), held.layer,
+                                  piece.expert, piece.way),
+                  Place{rank, index, piece.offset});
+}
+
 void TaggedSide::fillRanks(const Interpreter &interpreter) {
   allRanks.resize(size_t(interpreter.numRanks()));
   for (size_t r = 0; r < allRanks.size(); ++r) {
     Rank &rank = allRanks[r];
     rank.params = interpreter.paramsOf(int64_t(r));
     for (size_t p = 0; p < rank.params.size(); ++p) {
-      const LocalParam &held = rank.params[p];
-      Array<uint64_t> whole(
-          interpreter.side().params[size_t(held.param)].shape);
-      std::iota(whole.data.get(), whole.data.get() + whole.size(),
-                tagSpace->first(held.param, held.layer, held.expert));
-      Array<uint64_t> shard(interpreter.localShape(held.param));
-      cutShard(whole.data.get(), whole.shape, interpreter.splitOf(held.param),
-               held.way, shard.data.get());
-      rank.tags.push_back(std::move(shard));
-      holders.emplace(std::make_tuple(interpreter.original(held.param),
-                                      held.layer, held.expert, held.way),
-                      std::make_pair(r, p));
+      Array<uint64_t> &tags = rank.tags.emplace_back(rank.params[p].shape);
+      std::fill_n(tags.data.get(), tags.size(), kNobody);
+      for (const Piece &piece : rank.params[p].pieces)
+        fillPiece(interpreter, r, p, piece);
     }
   }
 }
@@ -98,9 +103,9 @@ bool TaggedSide::join(const Interpreter &interpreter, int64_t param,
               interpreter.globalName(param, layer, expert) + "\"";
       return false;
     }
-    const auto [rank, index] = holder->second;
-    joinShard(allRanks[rank].tags[index].data.get(), whole.shape, split, way,
-              whole.data.get());
+    const auto &[rank, index, offset] = holder->second;
+    joinShard(allRanks[rank].tags[index].data.get() + offset, whole.shape,
+              split, way, whole.data.get());
   }
   return true;
 }

@@ -51,6 +51,9 @@ private:
   uint64_t numTags = 0;
 };
 
+/// Tag of an element of a rank that belongs to no parameter of the program.
+constexpr uint64_t kNobody = ~uint64_t(0);
+
 /// The interpreter must outlive it.
 class TaggedSide {
 public:
@@ -59,7 +62,7 @@ public:
 
   struct Rank {
     std::vector<LocalParam> params;
-    std::vector<Array<uint64_t>> tags; ///< of each of them
+    std::vector<Array<uint64_t>> tags; ///< of each of them, as memory has them
   };
   const std::vector<Rank> &ranks() const { return allRanks; }
   const std::vector<NeutralTensor> &tensors() const { return allTensors; }
@@ -69,6 +72,8 @@ public:
 
 private:
   void fillRanks(const Interpreter &interpreter);
+  void fillPiece(const Interpreter &interpreter, size_t rank, size_t index,
+                 const Piece &piece);
   bool join(const Interpreter &interpreter, int64_t param, int64_t layer,
             int64_t expert, Array<uint64_t> &whole, std::string &error);
   bool runGroup(const Interpreter &interpreter, const Group &group,
@@ -78,10 +83,12 @@ private:
   std::vector<NeutralTensor> allTensors;
   std::vector<Array<uint64_t>> tags;
   std::map<std::tuple<int64_t, int64_t, int64_t>, size_t> tensorIndex;
-  /// Lowest holder of (param, layer, expert, way): rank and its parameter.
-  std::map<std::tuple<int64_t, int64_t, int64_t, int64_t>,
-           std::pair<size_t, size_t>>
-      holders;
+  struct Place {
+    size_t rank, param;
+    int64_t offset;
+  };
+  /// Lowest holder of (param, layer, expert, way).
+  std::map<std::tuple<int64_t, int64_t, int64_t, int64_t>, Place> holders;
   std::optional<TagSpace> tagSpace;
 };
 

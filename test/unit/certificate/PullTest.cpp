@@ -49,10 +49,11 @@ TEST_P(Pull, AgreesWithMovingArrays) {
     for (size_t p = 0; p < rank.params.size(); ++p) {
       const LocalParam &param = rank.params[p];
       for (int64_t e = 0; e < rank.tags[p].size(); ++e, ++compared)
-        ASSERT_EQ(tagged.space().first(interpreter->original(param.param),
-                                       param.layer, param.expert) +
-                      uint64_t(puller.unsharded(param.param, param.way, e)),
-                  rank.tags[p].data[e])
+        ASSERT_EQ(
+            tagged.space().first(interpreter->original(param.param),
+                                 param.layer, param.expert) +
+                uint64_t(puller.unsharded(param.param, param.pieces[0].way, e)),
+            rank.tags[p].data[e])
             << param.names[0] << " element " << e;
     }
   EXPECT_GT(compared, 1000);

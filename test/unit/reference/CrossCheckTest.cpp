@@ -14,78 +14,17 @@
 
 #include "tools/reference/CrossCheck.h"
 #include "Example.h"
+#include "ListedMap.h"
 
 #include <cstring>
 #include <functional>
 #include <gtest/gtest.h>
 
 using namespace delta::reference;
+using example::info;
+using example::ListedMap;
 
 namespace {
-
-/// Parameters and elements as plain lists; each source parameter is one tile.
-class ListedMap : public MapSource {
-public:
-  struct Tile {
-    uint32_t param;
-    std::vector<ElementPlaces> elements;
-  };
-
-  bool destinationIsHf() override { return hfDestination; }
-  uint32_t numRanks(delta_side_id_t side) override {
-    return uint32_t(params[side].size());
-  }
-  uint32_t numParams(delta_side_id_t side, uint32_t rank) override {
-    return uint32_t(params[side][rank].size());
-  }
-  bool param(delta_side_id_t side, uint32_t rank, uint32_t index,
-             delta_param_info_t &out) override {
-    out = params[side][rank][index];
-    return true;
-  }
-  uint64_t numTiles(uint32_t rank) override { return tiles[rank].size(); }
-  bool tile(uint32_t rank, uint64_t tile, delta_tile_info_t &out) override {
-    out = {};
-    out.param = tiles[rank][tile].param;
-    out.num_elements = uint32_t(tiles[rank][tile].elements.size());
-    return true;
-  }
-  bool element(uint32_t rank, uint64_t tile, uint32_t offset,
-               ElementPlaces &out) override {
-    out = tiles[rank][tile].elements[offset];
-    return true;
-  }
-
-  uint32_t find(delta_side_id_t side, uint32_t rank, const std::string &name) {
-    for (uint32_t p = 0; p < params[side][rank].size(); ++p)
-      if (namesOf(params[side][rank][p]).front() == name)
-        return p;
-    ADD_FAILURE() << "no parameter " << name;
-    return 0;
-  }
-
-  bool hfDestination = true;
-  std::vector<std::vector<delta_param_info_t>> params[3];
-  std::vector<std::vector<Tile>> tiles;
-};
-
-delta_param_info_t info(const std::string &names, delta_dtype_t dtype,
-                        std::vector<int64_t> shape, uint32_t layer = DELTA_NONE,
-                        uint32_t expert = DELTA_NONE, bool copy = false) {
-  delta_param_info_t info = {};
-  std::snprintf(info.name, sizeof(info.name), "%s", names.c_str());
-  info.dtype = dtype;
-  info.rank = uint32_t(shape.size());
-  info.num_elements = 1;
-  for (size_t i = 0; i < DELTA_MAX_RANK; ++i) {
-    info.shape[i] = i < shape.size() ? shape[i] : 1;
-    info.num_elements *= info.shape[i];
-  }
-  info.layer = layer;
-  info.expert = expert;
-  info.is_copy = copy;
-  return info;
-}
 
 std::string layerName(uint32_t layer, const std::string &rest) {
   return "layers." + std::to_string(layer) + "." + rest;

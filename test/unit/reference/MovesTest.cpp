@@ -176,7 +176,7 @@ TYPED_TEST(MovesTest, shardsOfSections) {
          {std::vector<int64_t>{}, {12}, {4, 8}, {4, 0, 4, 4}})
       for (int64_t ways : {1, 2, 4}) {
         const size_t dim = shape[0] == 12 ? 0 : 1;
-        const Split how = {int64_t(dim), ways, sections};
+        const Split how = {int64_t(dim), ways, sections, {}};
         const auto whole = iota<TypeParam>(shape);
         Array<TypeParam> joined(shape);
         for (int64_t way = 0; way < ways; ++way) {
@@ -208,6 +208,40 @@ TYPED_TEST(MovesTest, shardsOfSections) {
           ASSERT_EQ(at(joined, index), at(whole, index));
         });
       }
+}
+
+/// A way's rows, section by section, with fewer parts of the second one: its
+/// part is that of the way's group of neighbors.
+TYPED_TEST(MovesTest, sectionsOfFewerParts) {
+  const Shape shape = {12, 2};
+  const auto whole = iota<TypeParam>(shape);
+  for (int64_t parts : {1, 2, 4}) {
+    const Split how = {0, 4, {8, 4}, {4, parts}};
+    Array<TypeParam> joined(shape);
+    for (int64_t way = 0; way < 4; ++way) {
+      std::vector<int64_t> rows = {2 * way, 2 * way + 1};
+      for (int64_t row = 0; row < 4; ++row)
+        if (row / (4 / parts) == way / (4 / parts))
+          rows.push_back(8 + row);
+      Array<TypeParam> shard(shardShape(shape, how));
+      ASSERT_EQ(shard.shape, (Shape{int64_t(rows.size()), 2}));
+      cutShard(whole.data.get(), shape, how, way, shard.data.get());
+      joinShard(shard.data.get(), shape, how, way, joined.data.get());
+      forEach(shard.shape, [&](const Shape &index) {
+        const Shape from = {rows[size_t(index[0])], index[1]};
+        ASSERT_EQ(at(shard, index), at(whole, from)) << parts << way;
+      });
+    }
+    forEach(shape, [&](const Shape &index) {
+      ASSERT_EQ(at(joined, index), at(whole, index));
+    });
+  }
+}
+
+TEST(Viewed, dimensionsOfMemoryInAnotherOrder) {
+  EXPECT_EQ(viewed({2, 3, 4}, {}), (Shape{2, 3, 4}));
+  EXPECT_EQ(viewed({2, 3, 4}, {0, 2, 1}), (Shape{2, 4, 3}));
+  EXPECT_EQ(viewed(stridesOf({2, 3, 4}), {0, 2, 1}), (Shape{12, 1, 4}));
 }
 
 //===--- values -----------------------------------------------------------===//

@@ -117,7 +117,7 @@ TEST(Placement, stacksAfterTheDecoder) {
 TEST(Placement, denseAndExpertCoordinates) {
   Side side;
   side.numLayers = 2;
-  side.geometry = {2, 2, 3, 4, 3, 1, 2, 1, {{1}, {1}}, {}, {}};
+  side.geometry = {2, 2, 3, 4, 3, 1, 2, 1, {{1}, {1}}, {}, {}, {}, {}};
   std::string error;
   const auto interpreter = Interpreter::create(side, error);
   ASSERT_TRUE(interpreter) << error;
@@ -150,10 +150,10 @@ TEST(Placement, exampleByHand) {
                        "layers.1.norm"}));
   EXPECT_EQ(held[0].names[1], "layers.0.old_pair");
   EXPECT_EQ(held[0].layer, 2);
-  EXPECT_EQ(held[0].way, 1);
+  EXPECT_EQ(held[0].pieces[0].way, 1);
   EXPECT_EQ(held[3].layer, 3);
   EXPECT_EQ(held[3].expert, 2);
-  EXPECT_EQ(held[3].way, 0);
+  EXPECT_EQ(held[3].pieces[0].way, 0);
   EXPECT_EQ(interpreter->globalName(3, 3, 2), "layers.3.expert2");
   EXPECT_EQ(interpreter->localShape(2), (Shape{4, 2}));
 }
@@ -170,7 +170,7 @@ TEST(Placement, fewerWaysThanRanks) {
   const auto interpreter = Interpreter::create(side, error);
   ASSERT_TRUE(interpreter) << error;
   for (int64_t rank = 0; rank < 4; ++rank)
-    EXPECT_EQ(interpreter->paramsOf(rank)[0].way, rank / 2);
+    EXPECT_EQ(interpreter->paramsOf(rank)[0].pieces[0].way, rank / 2);
   EXPECT_EQ(interpreter->localShape(0), Shape{3});
 }
 
