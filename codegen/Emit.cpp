@@ -57,6 +57,8 @@ std::set<uint32_t> delta::kernelRows(const delta_tables_t &tables) {
   std::set<uint32_t> rows;
   for (uint32_t i = 0; i < tables.num_boxes; ++i) {
     const delta_box_t &box = tables.boxes[i];
+    if (box.num_images == 0)
+      continue; // goes nowhere
     uint32_t to = tables.images[box.first_image].class_index;
     rows.insert(delta_kernel_row(tables.source.classes[box.source_class].dtype,
                                  tables.destination.classes[to].dtype));

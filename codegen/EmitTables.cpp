@@ -15,6 +15,7 @@
 #include "codegen/EmitParts.h"
 
 #include <cassert>
+#include <cstdio>
 #include <iterator>
 #include <map>
 
@@ -42,7 +43,8 @@ static constexpr ShortName dtypeNames[] = {{"", ""},
                                            {"int64", "DELTA_INT64"}};
 static constexpr ShortName axisNames[] = {{"whole", "DELTA_AXIS_NONE"},
                                           {"tp", "DELTA_AXIS_TP"},
-                                          {"etp", "DELTA_AXIS_ETP"}};
+                                          {"etp", "DELTA_AXIS_ETP"},
+                                          {"stage", "DELTA_AXIS_STAGE"}};
 
 static const char *dtypeName(delta_dtype_t dtype) {
   assert(dtype >= DELTA_BF16 && dtype <= DELTA_INT64 && "type not in the ABI");
@@ -50,19 +52,27 @@ static const char *dtypeName(delta_dtype_t dtype) {
 }
 
 static const char *axisName(delta_axis_t axis) {
-  assert(axis <= DELTA_AXIS_ETP && "axis not in the ABI");
+  assert(axis <= DELTA_AXIS_STAGE && "axis not in the ABI");
   return axisNames[axis].name;
 }
 
-static const char *valueOpName(delta_value_op_t op) {
-  switch (op) {
-  case DELTA_VALUE_ID:
-    return "DELTA_VALUE_ID";
-  case DELTA_VALUE_ADD_ONE:
-    return "DELTA_VALUE_ADD_ONE";
+/// The steps of an op, in their order.
+static std::string valueOpName(delta_value_op_t op) {
+  std::string text;
+  auto add = [&](const std::string &step) {
+    text += (text.empty() ? "" : " | ") + step;
+  };
+  if (op & DELTA_VALUE_ADD_ONE)
+    add("DELTA_VALUE_ADD_ONE");
+  if (delta_dtype_t via = DELTA_VALUE_VIA_TYPE(op)) {
+    assert(via <= DELTA_INT64 && "type not in the ABI");
+    add(std::string("DELTA_VALUE_VIA(") + dtypeNames[via].constant + ")");
   }
-  assert(false && "a value op that the ABI does not know");
-  return "0";
+  if (op & DELTA_VALUE_NEG_EXP)
+    add("DELTA_VALUE_NEG_EXP");
+  if (op & DELTA_VALUE_PLUS_ONE)
+    add("DELTA_VALUE_PLUS_ONE");
+  return text.empty() ? "DELTA_VALUE_ID" : text;
 }
 
 /// Opens `constexpr T name[] = {`.
@@ -158,25 +168,51 @@ static void emitNames(SourceText &out, const delta_side_t &side,
   closeTable(out);
 }
 
-/// Without the reserved field, which is zero.
+/// Whether the class has what only an engine's have.
+static bool isOfEngine(const delta_class_t &cls) {
+  return cls.part_slot || cls.extra_slots || cls.order;
+}
+
+/// One digit a dimension, the outermost last: 0x102. 0 is row-major.
+static std::string orderText(uint32_t order) {
+  if (order == 0)
+    return "0";
+  char digits[16];
+  std::snprintf(digits, sizeof(digits), "0x%x", order);
+  return digits;
+}
+
+/// Without the reserved field, which is zero, and those before it where all are
+/// zero.
 static std::vector<std::string> classRow(const delta_class_t &cls) {
   std::vector<std::string> shape;
   for (int64_t extent : cls.shape)
     shape.push_back(number(extent));
-  return {number(cls.first_name),  number(cls.num_names),
-          dtypeName(cls.dtype),    number(cls.rank),
-          braced(shape),           rowNumber(cls.layer_kind),
-          rowNumber(cls.stage),    rowNumber(cls.chunk),
-          number(cls.num_experts), number(cls.expert_stride),
-          axisName(cls.axis),      number(cls.ways),
-          rowNumber(cls.copy_of)};
+  std::vector<std::string> row = {
+      number(cls.first_name),  number(cls.num_names),
+      dtypeName(cls.dtype),    number(cls.rank),
+      braced(shape),           rowNumber(cls.layer_kind),
+      rowNumber(cls.stage),    rowNumber(cls.chunk),
+      number(cls.num_experts), number(cls.expert_stride),
+      axisName(cls.axis),      number(cls.ways),
+      rowNumber(cls.copy_of),  rowNumber(cls.part_of)};
+  if (isOfEngine(cls))
+    row.insert(row.end(), {number(cls.part_slot), number(cls.extra_slots),
+                           orderText(cls.order)});
+  return row;
 }
 
 static void emitClasses(SourceText &out, const delta_side_t &side,
                         const std::string &name) {
-  out.comment("First name, names, type, dimensions, shape of a shard, layer "
-              "kind, stage, chunk, experts, expert stride, axis, ways, copy "
-              "of.");
+  bool engine = false;
+  for (uint32_t i = 0; i < side.num_classes; ++i)
+    engine |= isOfEngine(side.classes[i]);
+  out.comment(std::string("First name, names, type, dimensions, shape of a "
+                          "shard, layer kind, stage, chunk, experts, expert "
+                          "stride, axis, ways, copy of, part of") +
+              (engine ? "; where there are some, the extra slot that a part "
+                        "has, extra slots, order of memory."
+                      : "."));
   openTable(out, "constexpr", "delta_class_t", name);
   for (uint32_t i = 0; i < side.num_classes; ++i) {
     const delta_class_t &cls = side.classes[i];
@@ -304,6 +340,35 @@ static void emitShortNames(SourceText &out, const delta_tables_t &tables) {
   out.line();
 }
 
+/// What an engine has besides its side.
+static void emitEngine(SourceText &out, const delta_tables_t &tables) {
+  const delta_slots_t &slots = tables.slots;
+  auto numbers = [&](const char *name, const uint32_t *begin, size_t count) {
+    std::vector<std::string> items;
+    for (size_t i = 0; i < count; ++i)
+      items.push_back(number(begin[i]));
+    openTable(out, "constexpr", "uint32_t", name);
+    out.fill(items);
+    closeTable(out);
+  };
+  if (slots.num_slots) {
+    out.comment("Slots of each expert-parallel coordinate, from and to the "
+                "next.");
+    numbers("slotFirst", slots.first, tables.destination.ep + 1);
+    out.comment("The expert in each slot.");
+    numbers("slotExperts", slots.expert,
+            size_t(slots.num_tables) * slots.num_slots);
+  }
+  if (!tables.num_refreshes)
+    return;
+  out.comment("Methods to call when a parameter changed: class, -, method.");
+  openTable(out, "constexpr", "delta_refresh_t", "refreshes");
+  for (uint32_t i = 0; i < tables.num_refreshes; ++i)
+    out.row({number(tables.refreshes[i].class_index), "0",
+             stringLiteral(tables.refreshes[i].method)});
+  closeTable(out);
+}
+
 void delta::emitSideTables(SourceText &out, const delta_tables_t &tables) {
   emitShortNames(out, tables);
   emitLayerKinds(out, tables);
@@ -311,6 +376,8 @@ void delta::emitSideTables(SourceText &out, const delta_tables_t &tables) {
   sides.emit(tables.source, "source");
   sides.emit(tables.hf, "neutral");
   sides.emit(tables.destination, "destination");
+  if (tables.engine)
+    emitEngine(out, tables);
   if (tables.copied.num_classes)
     sides.emit(tables.copied, "copied");
 }
@@ -319,24 +386,41 @@ void delta::emitPlanTables(SourceText &out, const delta_tables_t &tables) {
   auto tableName = [](const void *table, const char *name) {
     return std::string(table ? name : "nullptr");
   };
+  std::vector<std::string> fields = {
+      std::string("sizeof(delta_tables_t)"),
+      std::string("DELTA_ABI_VERSION"),
+      braced({hexLiteral(tables.fingerprint[0]),
+              hexLiteral(tables.fingerprint[1])}),
+      stringLiteral(tables.model),
+      stringLiteral(tables.compiler),
+      std::string("source"),
+      std::string("destination"),
+      std::string("neutral"),
+      "/*destination_is_hf=*/" + number(tables.destination_is_hf),
+      "/*num_layer_kinds=*/" + number(tables.num_layer_kinds),
+      "/*num_layer_ids=*/" + number(tables.num_layer_ids),
+      "/*num_boxes=*/" + number(tables.num_boxes),
+      "/*num_images=*/" + number(tables.num_images),
+      "/*reserved=*/" + number(tables.reserved),
+      tableName(tables.layer_kinds, "layerKinds"),
+      tableName(tables.layer_ids, "layerIds"),
+      tableName(tables.boxes, "boxes"),
+      tableName(tables.images, "images"),
+      std::string(tables.copied.num_classes ? "copied" : "{}")};
+  if (tables.engine) {
+    const bool hasSlots = tables.slots.num_slots != 0;
+    fields.insert(fields.end(),
+                  {stringLiteral(tables.engine),
+                   stringLiteral(tables.engine_version),
+                   hasSlots ? braced({number(tables.slots.num_slots),
+                                      number(tables.slots.num_tables),
+                                      "slotFirst", "slotExperts"})
+                            : "{}",
+                   "/*num_refreshes=*/" + number(tables.num_refreshes),
+                   "/*reserved=*/0", tableName(tables.refreshes, "refreshes")});
+  }
   out.line("const delta_tables_t delta_plan_tables = {");
-  for (const std::string &field :
-       {std::string("sizeof(delta_tables_t)"), std::string("DELTA_ABI_VERSION"),
-        braced({hexLiteral(tables.fingerprint[0]),
-                hexLiteral(tables.fingerprint[1])}),
-        stringLiteral(tables.model), stringLiteral(tables.compiler),
-        std::string("source"), std::string("destination"),
-        std::string("neutral"),
-        "/*destination_is_hf=*/" + number(tables.destination_is_hf),
-        "/*num_layer_kinds=*/" + number(tables.num_layer_kinds),
-        "/*num_layer_ids=*/" + number(tables.num_layer_ids),
-        "/*num_boxes=*/" + number(tables.num_boxes),
-        "/*num_images=*/" + number(tables.num_images),
-        "/*reserved=*/" + number(tables.reserved),
-        tableName(tables.layer_kinds, "layerKinds"),
-        tableName(tables.layer_ids, "layerIds"),
-        tableName(tables.boxes, "boxes"), tableName(tables.images, "images"),
-        std::string(tables.copied.num_classes ? "copied" : "{}")})
+  for (const std::string &field : fields)
     out.line("    " + field + ",");
   closeTable(out);
 }

@@ -28,7 +28,14 @@ namespace delta {
 struct LoweredClass {
   std::vector<std::string> names;
   /// Everything else; first_name and num_names are set by the emitter.
-  delta_class_t row = {};
+  delta_class_t row = classOfItsOwn();
+
+private:
+  static delta_class_t classOfItsOwn() {
+    delta_class_t row = {};
+    row.part_of = DELTA_NONE;
+    return row;
+  }
 };
 
 /// One side: `row` holds the sizes; its pointers and counts are set by the
@@ -50,16 +57,17 @@ struct LoweredBox {
   std::string formula;
 };
 
-/// Where an engine's experts live; see delta_slots_t. Empty: as the side says.
+/// Where an engine's experts live: ep rank p has the slots [first[p],
+/// first[p + 1]), and tables[t][s] is the expert in slot s; one table t, or one
+/// for each layer. Both are empty where experts lie as the side says.
 struct LoweredSlots {
-  uint32_t numTables = 1;
-  std::vector<uint32_t> first;  ///< ep + 1 numbers
-  std::vector<uint32_t> expert; ///< numTables x number of slots
+  std::vector<uint32_t> first;
+  std::vector<std::vector<uint32_t>> tables;
 };
 
-/// A method that an engine calls when a class changed.
+/// A method that an engine calls when a parameter of a class changed.
 struct LoweredRefresh {
-  uint32_t classIndex = 0; ///< of the destination
+  uint32_t classIndex = 0;
   std::string method;
 };
 
@@ -75,14 +83,15 @@ struct LoweredPlan {
   /// Tensors that the trainer does not hold; may have no classes.
   LoweredSide copied;
   bool destinationIsHf = true;
-  /// Of an engine destination; else empty.
-  std::string engine, engineVersion;
-  LoweredSlots slots;
-  std::vector<LoweredRefresh> refreshes;
   /// Ascending layer rows of each kind.
   std::vector<std::vector<uint32_t>> layerKinds;
   /// Sorted by (source_class, source_way).
   std::vector<LoweredBox> boxes;
+  /// Of an engine; empty for other destinations.
+  std::string engine;
+  std::string engineVersion;
+  LoweredSlots slots;
+  std::vector<LoweredRefresh> refreshes;
 };
 
 } // namespace delta

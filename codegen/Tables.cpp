@@ -122,6 +122,30 @@ void TableStorage::layOutBoxes(const std::vector<LoweredBox> &lowered) {
   }
 }
 
+void TableStorage::layOutEngine(const LoweredPlan &plan) {
+  engine = plan.engine;
+  engineVersion = plan.engineVersion;
+  flat.engine = engine.c_str();
+  flat.engine_version = engineVersion.c_str();
+  slotFirst = plan.slots.first;
+  for (const std::vector<uint32_t> &table : plan.slots.tables) {
+    assert(table.size() == plan.slots.tables.front().size() &&
+           "all tables have the same slots");
+    slotExperts.insert(slotExperts.end(), table.begin(), table.end());
+  }
+  if (!slotExperts.empty())
+    flat.slots = {count(plan.slots.tables.front().size()),
+                  count(plan.slots.tables.size()), slotFirst.data(),
+                  slotExperts.data()};
+  for (const LoweredRefresh &refresh : plan.refreshes)
+    methods.push_back(refresh.method);
+  for (size_t i = 0; i < methods.size(); ++i)
+    refreshes.push_back(
+        {plan.refreshes[i].classIndex, /*reserved=*/0, methods[i].c_str()});
+  flat.num_refreshes = count(refreshes.size());
+  flat.refreshes = dataOrNull(refreshes);
+}
+
 TableStorage::TableStorage(const LoweredPlan &plan)
     : model(plan.model), compiler(plan.compiler) {
   flat.size = sizeof(delta_tables_t);
@@ -162,4 +186,6 @@ TableStorage::TableStorage(const LoweredPlan &plan)
   flat.layer_ids = dataOrNull(layerIds);
   flat.boxes = dataOrNull(boxes);
   flat.images = dataOrNull(images);
+  if (!plan.engine.empty())
+    layOutEngine(plan);
 }

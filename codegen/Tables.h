@@ -43,6 +43,7 @@ private:
 
   static delta_side_t layOutSide(const LoweredSide &lowered, Side &storage);
   void layOutBoxes(const std::vector<LoweredBox> &lowered);
+  void layOutEngine(const LoweredPlan &plan);
 
   std::string model;
   std::string compiler;
@@ -51,6 +52,10 @@ private:
   std::vector<uint32_t> layerIds;
   std::vector<delta_box_t> boxes;
   std::vector<delta_image_t> images;
+  std::string engine, engineVersion;
+  std::vector<uint32_t> slotFirst, slotExperts;
+  std::vector<std::string> methods;
+  std::vector<delta_refresh_t> refreshes;
   delta_tables_t flat = {};
 };
 

@@ -57,7 +57,7 @@ static uint32_t numRanks(delta_side_id_t side) {
 
 static uint32_t paramCount(delta_index_t *index, delta_side_id_t side,
                            uint32_t rank) {
-  if (!index || rank >= numRanks(side))
+  if (!index || !isSide(side) || rank >= index->impl.getNumRanks(side))
     return 0;
   return uint32_t(index->impl.getParams(side, rank).size());
 }

@@ -39,7 +39,8 @@ private:
   Key keyOf(uint32_t param, uint32_t alternative = 0) const;
   Status collect(const delta_param_t *bound, uint32_t numBound);
   Status take(uint32_t param);
-  Status check(const Key &key, const delta_class_t &type,
+  ParamShape shapeOf(uint32_t param) const;
+  Status check(const Key &key, uint32_t param,
                const delta_param_t &bound) const;
   Status checkOverlaps() const;
   bool mayShare(const Extent &left, const Extent &right) const;
@@ -71,23 +72,33 @@ Status Binder::collect(const delta_param_t *bound, uint32_t numBound) {
   return {};
 }
 
-Status Binder::check(const Key &key, const delta_class_t &type,
+ParamShape Binder::shapeOf(uint32_t param) const {
+  return side.shapeOf(side.getClass(required[param].classIndex),
+                      side.coordinates(rank));
+}
+
+Status Binder::check(const Key &key, uint32_t param,
                      const delta_param_t &bound) const {
+  const delta_class_t &type = side.getClass(required[param].classIndex);
+  const ParamShape required = shapeOf(param);
   if (bound.dtype != type.dtype)
     return mismatch(key, "dtype " + dtypeName(bound.dtype) + ", required " +
                              dtypeName(type.dtype));
   if (bound.rank > DELTA_MAX_RANK)
     return mismatch(key, std::to_string(bound.rank) + " dimensions");
   if (bound.rank != type.rank ||
-      !std::equal(type.shape, type.shape + type.rank, bound.shape))
+      !std::equal(required.shape, required.shape + type.rank, bound.shape))
     return mismatch(key, "shape " + shapeText(bound.shape, bound.rank) +
-                             ", required " + shapeText(type.shape, type.rank));
-  int64_t stride = 1;
-  for (uint32_t dim = type.rank; dim-- > 0; stride *= type.shape[dim])
-    if (type.shape[dim] > 1 && bound.stride[dim] != stride)
+                             ", required " +
+                             shapeText(required.shape, type.rank));
+  for (uint32_t dim = 0; dim < type.rank; ++dim)
+    if (required.shape[dim] > 1 && bound.stride[dim] != required.stride[dim])
       return mismatch(key, "strides " + shapeText(bound.stride, bound.rank) +
-                               " are not row-major");
-  if (!bound.data && numElements(type) > 0)
+                               (type.order == 0
+                                    ? std::string(" are not row-major")
+                                    : ", required " + shapeText(required.stride,
+                                                                type.rank)));
+  if (!bound.data && required.numElements > 0)
     return mismatch(key, "data is null");
   if (reinterpret_cast<uintptr_t>(bound.data) % elementSize(type.dtype) != 0)
     return mismatch(key, "data is not aligned to " +
@@ -115,7 +126,7 @@ Status Binder::take(uint32_t param) {
   if (!found)
     return mismatch(keyOf(param), "missing");
   data[param] = found->data;
-  return check(foundKey, type, *found);
+  return check(foundKey, param, *found);
 }
 
 /// A copy may be the very storage of what it repeats, as tied weights are.
@@ -132,7 +143,7 @@ Status Binder::checkOverlaps() const {
   for (uint32_t i = 0; i < required.size(); ++i) {
     const delta_class_t &type = side.getClass(required[i].classIndex);
     uintptr_t begin = reinterpret_cast<uintptr_t>(data[i]);
-    uint64_t size = uint64_t(numElements(type)) * elementSize(type.dtype);
+    uint64_t size = uint64_t(shapeOf(i).numElements) * elementSize(type.dtype);
     if (size)
       extents.push_back({begin, begin + size, i});
   }

@@ -36,21 +36,113 @@ static int64_t product(const int64_t *sizes, uint32_t count, int64_t limit) {
   return total;
 }
 
-static Status checkExperts(const delta_side_t &side, const delta_class_t &type,
-                           uint32_t index) {
+/// True for the side that may have what an engine has: slots, parts of other
+/// classes, an order of memory.
+static bool isEngine(const delta_tables_t &tables, const delta_side_t &side) {
+  return tables.engine && &side == &tables.destination;
+}
+
+/// A rank has as many slices as slots, and `extra_slots` behind them.
+static Status checkStack(const delta_tables_t &tables, const delta_side_t &side,
+                         uint32_t index) {
+  const delta_class_t &type = side.classes[index];
+  uint32_t most = 0;
+  for (uint32_t ep = 0; ep < side.ep; ++ep)
+    most = std::max(most, tables.slots.first[ep + 1] - tables.slots.first[ep]);
+  REQUIRE(type.rank > 0 &&
+              uint64_t(type.shape[0]) == uint64_t(most) + type.extra_slots,
+          "class %u: shape %s, required are %u slots and %u extra ones", index,
+          shapeText(type.shape, type.rank).c_str(), most, type.extra_slots);
+  REQUIRE(type.expert_stride * type.shape[0] == numElements(type),
+          "class %u: experts are %lld elements apart", index,
+          static_cast<long long>(type.expert_stride));
+  REQUIRE(dimensionAt(type, 0) == 0,
+          "class %u: slots do not follow each other in memory", index);
+  REQUIRE(type.layer_kind != DELTA_NONE || tables.slots.num_tables == 1,
+          "class %u: no layer says where its experts are", index);
+  return {};
+}
+
+static Status checkExperts(const delta_tables_t &tables,
+                           const delta_side_t &side, uint32_t index) {
+  const delta_class_t &type = side.classes[index];
+  const bool slots = &side == &tables.destination && tables.slots.num_slots;
   REQUIRE(type.num_experts <= side.num_experts, "class %u: %u experts of %u",
           index, type.num_experts, side.num_experts);
   REQUIRE(type.expert_stride >= 0 && type.expert_stride <= MaxElements &&
               (type.expert_stride == 0 || type.num_experts != 0),
           "class %u: experts are %lld elements apart", index,
           static_cast<long long>(type.expert_stride));
+  REQUIRE(!slots || type.num_experts == 0 || type.expert_stride,
+          "class %u: experts that lie in no slots", index);
+  REQUIRE(type.extra_slots == 0 || (slots && type.expert_stride),
+          "class %u: %u extra slots", index, type.extra_slots);
   if (type.expert_stride == 0)
     return {};
+  if (slots)
+    return checkStack(tables, side, index);
   int64_t slices = numElements(type) / type.expert_stride;
   for (uint32_t i = 0; i < type.num_experts; ++i)
     REQUIRE(side.experts[i].local < slices,
             "class %u: expert %u is slice %u of %lld", index, i,
             side.experts[i].local, static_cast<long long>(slices));
+  return {};
+}
+
+/// Memory is ordered by a permutation of the dimensions.
+static Status checkOrder(const delta_tables_t &tables, const delta_side_t &side,
+                         uint32_t index) {
+  const delta_class_t &type = side.classes[index];
+  if (type.order == 0)
+    return {};
+  uint32_t seen = 0;
+  for (uint32_t i = 0; i < type.rank; ++i)
+    seen |= 1u << (type.order >> 4 * i & 15);
+  REQUIRE(isEngine(tables, side) && seen == (1u << type.rank) - 1 &&
+              type.order >> 4 * type.rank == 0,
+          "class %u: memory in order 0x%x of %u dimensions", index, type.order,
+          type.rank);
+  return {};
+}
+
+/// Every layer of `inner` is one of `outer`, or both are outside layers on the
+/// same stage.
+static bool hasLayersOf(const delta_tables_t &tables,
+                        const delta_class_t &outer,
+                        const delta_class_t &inner) {
+  if (outer.layer_kind == DELTA_NONE || inner.layer_kind == DELTA_NONE)
+    return outer.layer_kind == inner.layer_kind && outer.stage == inner.stage;
+  if (outer.layer_kind >= tables.num_layer_kinds)
+    return false;
+  auto layers = [&](const delta_class_t &type) {
+    const delta_layer_kind_t &kind = tables.layer_kinds[type.layer_kind];
+    const uint32_t *begin = tables.layer_ids + kind.first;
+    return std::make_pair(begin, begin + kind.count);
+  };
+  auto [outerBegin, outerEnd] = layers(outer);
+  auto [begin, end] = layers(inner);
+  return std::includes(outerBegin, outerEnd, begin, end);
+}
+
+/// A part fits into an extra slot of a stacked class.
+static Status checkPart(const delta_tables_t &tables, const delta_side_t &side,
+                        uint32_t index) {
+  const delta_class_t &type = side.classes[index];
+  if (type.part_of == DELTA_NONE)
+    return {};
+  REQUIRE(isEngine(tables, side) && type.part_of < side.num_classes,
+          "class %u: part of class %u", index, type.part_of);
+  const delta_class_t &whole = side.classes[type.part_of];
+  REQUIRE(whole.part_of == DELTA_NONE && whole.copy_of == DELTA_NONE &&
+              type.copy_of == DELTA_NONE && whole.expert_stride > 0 &&
+              type.num_experts == 0 && whole.dtype == type.dtype &&
+              numElements(type) <= whole.expert_stride &&
+              hasLayersOf(tables, whole, type),
+          "class %u: does not fit into class %u, of which it is part", index,
+          type.part_of);
+  REQUIRE(type.part_slot < whole.extra_slots,
+          "class %u: extra slot %u of %u of class %u", index, type.part_slot,
+          whole.extra_slots, type.part_of);
   return {};
 }
 
@@ -94,11 +186,16 @@ static Status checkClass(const delta_tables_t &tables, const delta_side_t &side,
           "class %u: layer kind %u", index, type.layer_kind);
   REQUIRE(type.layer_kind != DELTA_NONE || type.stage < side.pp,
           "class %u: stage %u of %u", index, type.stage, side.pp);
-  if (Status status = checkExperts(side, type, index); status.failed())
+  if (Status status = checkExperts(tables, side, index); status.failed())
     return status;
+  if (Status status = checkOrder(tables, side, index); status.failed())
+    return status;
+  REQUIRE(type.axis <= DELTA_AXIS_STAGE, "class %u: axis %u", index, type.axis);
   uint32_t axisSize = type.axis == DELTA_AXIS_TP    ? side.tp
                       : type.axis == DELTA_AXIS_ETP ? side.etp
-                                                    : 1;
+                      : type.axis == DELTA_AXIS_STAGE
+                          ? side.tp * side.cp * side.dp
+                          : 1;
   REQUIRE(type.ways > 0 && axisSize % type.ways == 0,
           "class %u: %u ways of %u ranks", index, type.ways, axisSize);
   return checkCopy(side, index);
@@ -137,6 +234,9 @@ static Status checkSide(const delta_tables_t &tables, const delta_side_t &side,
   for (uint32_t i = 0; i < side.num_classes; ++i)
     if (Status status = checkClass(tables, side, i); status.failed())
       return status;
+  for (uint32_t i = 0; i < side.num_classes; ++i)
+    if (Status status = checkPart(tables, side, i); status.failed())
+      return status;
   return {};
 }
 
@@ -160,6 +260,26 @@ static bool staysInside(const delta_box_t &box, int64_t offset,
   return offset >= 0 && last < limit;
 }
 
+/// Two trainers hold the same form; the neutral layout may have another type
+/// and values that are shifted by one, and an engine a form of its own.
+static Status checkForm(const delta_tables_t &tables, uint32_t index,
+                        const delta_class_t &from, const delta_side_t &side,
+                        const delta_class_t &to, delta_value_op_t op) {
+  const bool engine = isEngine(tables, side);
+  REQUIRE(engine || &side == &tables.hf
+              ? delta_kernel_row(from.dtype, to.dtype) != 0
+              : to.dtype == from.dtype,
+          "box %u: an image has another dtype", index);
+  const delta_dtype_t via = DELTA_VALUE_VIA_TYPE(op);
+  const delta_value_op_t forms =
+      DELTA_VALUE_ADD_ONE | DELTA_VALUE_NEG_EXP | DELTA_VALUE_PLUS_ONE;
+  REQUIRE((op & ~(forms | DELTA_VALUE_VIA(0xffu))) == 0 &&
+              (engine || op <= DELTA_VALUE_ADD_ONE) && via <= DELTA_FP32 &&
+              (from.dtype != DELTA_INT64 || op == DELTA_VALUE_ID),
+          "box %u: value op %u", index, op);
+  return {};
+}
+
 static Status checkImage(const delta_tables_t &tables, const delta_box_t &box,
                          uint32_t index, const delta_class_t &from,
                          const delta_side_t &side, const delta_image_t &image,
@@ -167,14 +287,9 @@ static Status checkImage(const delta_tables_t &tables, const delta_box_t &box,
   REQUIRE(image.class_index < side.num_classes, "box %u: image of class %u",
           index, image.class_index);
   const delta_class_t &to = side.classes[image.class_index];
-  // Two trainers hold the same form; the neutral layout may have another.
-  bool neutral = &side == &tables.hf;
-  REQUIRE(neutral ? delta_kernel_row(from.dtype, to.dtype) != 0
-                  : to.dtype == from.dtype,
-          "box %u: an image has another dtype", index);
-  REQUIRE(image.value_op <= DELTA_VALUE_ADD_ONE &&
-              (from.dtype != DELTA_INT64 || image.value_op == DELTA_VALUE_ID),
-          "box %u: value op %u", index, image.value_op);
+  if (Status status = checkForm(tables, index, from, side, to, image.value_op);
+      status.failed())
+    return status;
   // The sender applies the op once, so all destinations must want the same.
   REQUIRE(image.value_op == required, "box %u: images differ in value op",
           index);
@@ -242,7 +357,8 @@ static Status checkBox(const delta_tables_t &tables, uint32_t index) {
           static_cast<long long>(box.num_tiles));
   REQUIRE(box.first_image <= tables.num_images &&
               box.num_images <= tables.num_images - box.first_image &&
-              box.num_images > 0 && box.hf_image < tables.num_images,
+              (box.num_images > 0 || tables.engine) &&
+              box.hf_image < tables.num_images,
           "box %u: images", index);
   const delta_side_t &side =
       tables.destination_is_hf ? tables.hf : tables.destination;
@@ -281,6 +397,32 @@ static Status checkLayerKinds(const delta_tables_t &tables) {
   return {};
 }
 
+/// An engine, its slots, and what it recomputes.
+static Status checkEngine(const delta_tables_t &tables) {
+  if (!tables.engine) {
+    REQUIRE(!tables.engine_version && !tables.slots.num_slots &&
+                !tables.num_refreshes,
+            "an engine without a name");
+    return {};
+  }
+  REQUIRE(!tables.destination_is_hf, "%s: the destination is neutral",
+          tables.engine);
+  REQUIRE(tables.refreshes || !tables.num_refreshes, "%s: a table is null",
+          tables.engine);
+  for (uint32_t i = 0; i < tables.num_refreshes; ++i)
+    REQUIRE(tables.refreshes[i].class_index < tables.destination.num_classes &&
+                tables.refreshes[i].method,
+            "refresh %u: class %u", i, tables.refreshes[i].class_index);
+  if (!tables.slots.num_slots)
+    return {};
+  REQUIRE(tables.destination.ep && tables.destination.ep <= MaxRanks,
+          "destination: ep %u", tables.destination.ep);
+  if (Status status = checkSlots(tables, tables.slots); status.failed())
+    return Status::error(DELTA_INTERNAL, "plan tables: slots: %s",
+                         status.getText().c_str());
+  return {};
+}
+
 /// Tiles of all instances of a box, -1 beyond the limit.
 static int64_t instanceTiles(const delta_tables_t &tables,
                              const delta_box_t &box) {
@@ -299,6 +441,8 @@ Status delta::runtime::checkTables(const delta_tables_t &tables) {
   REQUIRE(tables.abi_version == DELTA_ABI_VERSION, "ABI version %u, this is %u",
           tables.abi_version, DELTA_ABI_VERSION);
   Status status = checkLayerKinds(tables);
+  if (!status.failed())
+    status = checkEngine(tables);
   if (!status.failed())
     status = checkSide(tables, tables.source, "source");
   if (!status.failed())

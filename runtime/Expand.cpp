@@ -25,9 +25,12 @@ const Row &Expansion::rowOf(int64_t tile) const {
   return *std::prev(after);
 }
 
-Expander::Expander(const delta_tables_t &tables)
+Expander::Expander(const delta_tables_t &tables,
+                   std::shared_ptr<const Slots> placement,
+                   std::shared_ptr<const Slots> previous)
     : tables(tables), source(tables, DELTA_SOURCE),
-      destination(tables, DELTA_DESTINATION) {}
+      destination(tables, DELTA_DESTINATION, std::move(placement)),
+      previous(std::move(previous)) {}
 
 /// Ranks of a stage that agree in the way, and in ep where there are experts,
 /// hold the same shard of every layer.
@@ -50,7 +53,34 @@ Expander::Share Expander::shareOf(const delta_class_t &type,
   return share;
 }
 
-void Expander::addRanks(const delta_image_t &image, uint32_t stage, uint32_t ep,
+/// Whether the expert was not in the slot before.
+bool Expander::isNew(uint32_t layer, uint32_t slot, uint32_t expert) const {
+  return !previous || previous->expertIn(layer, slot) != expert;
+}
+
+/// The coordinates where an instance of a destination class lies; without
+/// experts that is everywhere, and 0 stands for it.
+void Expander::addEps(const delta_class_t &type, uint32_t layer,
+                      uint32_t expert, std::vector<uint32_t> &eps) const {
+  if (!destination.hasSlots(type)) {
+    if (!previous)
+      eps.push_back(type.num_experts == 0
+                        ? 0
+                        : destination.getTable().experts[expert].ep);
+    return;
+  }
+  const Slots &slots = *destination.getSlots();
+  const size_t begin = eps.size();
+  slots.forEachSlotOf(layer, expert, [&](uint32_t slot) {
+    // Slots ascend, and so do their coordinates.
+    if (isNew(layer, slot, expert) &&
+        (eps.size() == begin || eps.back() != slots.epOf(slot)))
+      eps.push_back(slots.epOf(slot));
+  });
+}
+
+void Expander::addRanks(const delta_image_t &image, uint32_t stage,
+                        const uint32_t *eps, uint32_t numEps,
                         std::vector<uint32_t> &ranks) const {
   const delta_class_t &type = destination.getClass(image.class_index);
   uint32_t perStage = destination.getRanksPerStage();
@@ -60,7 +90,7 @@ void Expander::addRanks(const delta_image_t &image, uint32_t stage, uint32_t ep,
     uint32_t way = destination.wayOf(type, at);
     if (way < image.way_begin || way >= image.way_end)
       continue;
-    if (type.num_experts != 0 && at.ep != ep)
+    if (type.num_experts != 0 && !std::binary_search(eps, eps + numEps, at.ep))
       continue;
     for (uint32_t replica = 0; replica < destination.getNumReplicas();
          ++replica)
@@ -68,32 +98,45 @@ void Expander::addRanks(const delta_image_t &image, uint32_t stage, uint32_t ep,
   }
 }
 
-/// The ranks that hold an instance of a box. They depend on the layer only
-/// through the stage of each image, and on the expert through its ep, so few
+/// The ranks that the current key stands for.
+std::vector<uint32_t> Expander::ranksOf(const delta_box_t &box) const {
+  std::vector<uint32_t> ranks;
+  size_t at = 1;
+  for (uint32_t i = 0; i < box.num_images; ++i) {
+    uint32_t stage = key[at], numEps = key[at + 1];
+    if (stage != DELTA_NONE && numEps != 0)
+      addRanks(tables.images[box.first_image + i], stage, &key[at + 2], numEps,
+               ranks);
+    at += 2 + numEps;
+  }
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+/// The ranks that hold an instance of a box. They depend on the layer and the
+/// expert only through the stage and the coordinates of each image, so few
 /// different keys occur.
 uint32_t Expander::setOf(uint32_t boxIndex, uint32_t layer, uint32_t expert) {
   const delta_box_t &box = tables.boxes[boxIndex];
-  const delta_image_t *images = tables.images + box.first_image;
   key.assign(1, boxIndex);
   for (uint32_t i = 0; i < box.num_images; ++i) {
-    const delta_class_t &type = destination.getClass(images[i].class_index);
+    const delta_class_t &type =
+        destination.getClass(tables.images[box.first_image + i].class_index);
     key.push_back(destination.stageOf(type, layer));
-    key.push_back(
-        type.num_experts == 0 ? 0 : destination.getTable().experts[expert].ep);
+    const size_t count = key.size();
+    key.push_back(0);
+    addEps(type, layer, expert, key);
+    key[count] = uint32_t(key.size() - count - 1);
   }
   if (key == lastKey)
     return lastSet;
-  auto [entry, isNew] = setOfKey.try_emplace(key, 0);
-  if (isNew) {
-    std::vector<uint32_t> ranks;
-    for (uint32_t i = 0; i < box.num_images; ++i)
-      if (key[1 + 2 * i] != DELTA_NONE)
-        addRanks(images[i], key[1 + 2 * i], key[2 + 2 * i], ranks);
-    std::sort(ranks.begin(), ranks.end());
-    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  auto [entry, isNewKey] = setOfKey.try_emplace(key, 0);
+  if (isNewKey) {
+    std::vector<uint32_t> ranks = ranksOf(box);
     auto [known, added] = setOfRanks.try_emplace(ranks, uint32_t(sets.size()));
     if (added)
-      sets.push_back(ranks);
+      sets.push_back(std::move(ranks));
     entry->second = known->second;
   }
   lastKey = key;
@@ -101,12 +144,20 @@ uint32_t Expander::setOf(uint32_t boxIndex, uint32_t layer, uint32_t expert) {
   return lastSet;
 }
 
-/// numTiles * replica / numReplicas, without the product.
-int64_t Expander::shareOfTiles(int64_t numTiles, uint32_t replica,
+/// Where part number `part` of the tiles begins: numTiles * part / numReplicas,
+/// without the product.
+int64_t Expander::shareOfTiles(int64_t numTiles, uint32_t part,
                                const Share &share) {
   int64_t each = numTiles / share.numReplicas;
   int64_t rest = numTiles % share.numReplicas;
-  return each * replica + rest * replica / share.numReplicas;
+  return each * part + rest * part / share.numReplicas;
+}
+
+/// A number that differs for neighbors in each of the three, 0 for none.
+static uint64_t turnOf(uint32_t box, uint32_t layer, uint32_t expert) {
+  uint64_t turn = box;
+  turn += layer == DELTA_NONE ? 0 : layer;
+  return turn + (expert == DELTA_NONE ? 0 : expert);
 }
 
 std::pair<const delta_box_t *, const delta_box_t *>
@@ -135,13 +186,15 @@ void Expander::addRows(Expansion &out, uint32_t classIndex) {
   std::vector<uint32_t> layers = source.layersOf(type, at.pp);
   std::vector<uint32_t> experts = source.expertsOf(type, at.ep);
   for (; box != end; ++box) {
-    int64_t begin = shareOfTiles(box->num_tiles, share.replica, share);
-    int64_t finish = shareOfTiles(box->num_tiles, share.replica + 1, share);
-    if (begin == finish)
-      continue;
     uint32_t boxIndex = uint32_t(box - tables.boxes);
     for (uint32_t layer : layers)
       for (uint32_t expert : experts) {
+        auto part = uint32_t((share.replica + turnOf(boxIndex, layer, expert)) %
+                             share.numReplicas);
+        int64_t begin = shareOfTiles(box->num_tiles, part, share);
+        int64_t finish = shareOfTiles(box->num_tiles, part + 1, share);
+        if (begin == finish)
+          continue;
         uint32_t set = setOf(boxIndex, layer, expert);
         if (sets[set].empty())
           continue;
@@ -207,13 +260,27 @@ Expander::imagesOn(const Row &row, uint32_t destinationRank,
     if (destination.stageOf(type, row.layer) != at.pp ||
         way < image.way_begin || way >= image.way_end)
       continue;
-    if (type.num_experts != 0 &&
-        destination.getTable().experts[row.expert].ep != at.ep)
-      continue;
     uint32_t param =
         destination.find(params, image.class_index, row.layer, row.expert);
-    places.push_back(
-        {index, param, destination.expertOffset(type, row.expert)});
+    if (destination.hasSlots(type)) {
+      const Slots &slots = *destination.getSlots();
+      slots.forEachSlotOf(row.layer, row.expert, [&](uint32_t slot) {
+        if (slots.epOf(slot) == at.ep && isNew(row.layer, slot, row.expert))
+          places.push_back(
+              {index, param, destination.slotOffset(type, at.ep, slot)});
+      });
+      continue;
+    }
+    if (previous)
+      continue; // does not move
+    if (type.part_of != DELTA_NONE) {
+      places.push_back({index, param, destination.partOffset(type, at.ep)});
+      continue;
+    }
+    if (type.num_experts == 0 ||
+        destination.getTable().experts[row.expert].ep == at.ep)
+      places.push_back(
+          {index, param, destination.expertOffset(type, row.expert)});
   }
   return places;
 }

@@ -15,12 +15,16 @@
 /// so that what goes to one set of ranks lies together, and a tile is found by
 /// prefix sums.
 ///
-/// Worked rows. Box 4 has 2 tiles and is held whole by 2 replicas, which take
-/// one tile each; rank 1 is the second of them:
+/// Holders of the same shard share its tiles out, and take turns in who has the
+/// first part: turn = box + layer + expert. With 3 tiles for 2 of them, each
+/// has two of every other layer.
+///
+/// Worked rows. Box 4 has 3 tiles and is held whole by 2 replicas; rank 1 is
+/// the second of them. In layer 7 it has part (1 + 4 + 7) mod 2 = 0:
 ///
 ///   class box layer  set     tiles   first tile
-///   3     4   7      {0, 1}  [1, 2)  10
-///   3     4   8      {0, 1}  [1, 2)  11
+///   3     4   7      {0, 1}  [0, 1)  10
+///   3     4   8      {0, 1}  [1, 3)  11
 ///
 //===----------------------------------------------------------------------===//
 
@@ -74,13 +78,19 @@ struct ImagePlace {
 /// tables. Not for use by two threads at once.
 class Expander {
 public:
-  explicit Expander(const delta_tables_t &tables);
+  /// `placement` is where an engine's experts are; null: as in the plan. With
+  /// `previous`, rows go to places alone that did not hold the same in that
+  /// placement: what a change of it asks for.
+  explicit Expander(const delta_tables_t &tables,
+                    std::shared_ptr<const Slots> placement = nullptr,
+                    std::shared_ptr<const Slots> previous = nullptr);
 
   const delta_tables_t &getTables() const { return tables; }
   const Side &getSource() const { return source; }
   const Side &getDestination() const { return destination; }
 
-  /// Type of the elements of a box on their way: that of their destinations.
+  /// Type of the elements of a box on their way: that of their destinations,
+  /// of which the box has some.
   delta_dtype_t sentType(const delta_box_t &box) const {
     return destination.getClass(tables.images[box.first_image].class_index)
         .dtype;
@@ -103,18 +113,23 @@ public:
 private:
   struct Share;
   Share shareOf(const delta_class_t &type, uint32_t rank) const;
-  static int64_t shareOfTiles(int64_t numTiles, uint32_t replica,
+  static int64_t shareOfTiles(int64_t numTiles, uint32_t part,
                               const Share &share);
+  void addEps(const delta_class_t &type, uint32_t layer, uint32_t expert,
+              std::vector<uint32_t> &eps) const;
+  bool isNew(uint32_t layer, uint32_t slot, uint32_t expert) const;
   uint32_t setOf(uint32_t box, uint32_t layer, uint32_t expert);
-  void addRanks(const delta_image_t &image, uint32_t stage, uint32_t ep,
-                std::vector<uint32_t> &ranks) const;
+  std::vector<uint32_t> ranksOf(const delta_box_t &box) const;
+  void addRanks(const delta_image_t &image, uint32_t stage, const uint32_t *eps,
+                uint32_t numEps, std::vector<uint32_t> &ranks) const;
   void addRows(Expansion &out, uint32_t classIndex);
   void sortRows(Expansion &out) const;
 
   const delta_tables_t &tables;
   Side source;
   Side destination;
-  /// (box, stage and ep of each image) to a set.
+  std::shared_ptr<const Slots> previous;
+  /// (box; stage, number of eps and eps of each image) to a set.
   std::map<std::vector<uint32_t>, uint32_t> setOfKey;
   std::map<std::vector<uint32_t>, uint32_t> setOfRanks;
   std::vector<std::vector<uint32_t>> sets;

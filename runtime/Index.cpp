@@ -67,8 +67,10 @@ Status Index::paramInfo(delta_side_id_t sideId, uint32_t rank, uint32_t index,
   out.dtype = type.dtype;
   out.rank = type.rank;
   out.class_index = param.classIndex;
-  std::copy(type.shape, type.shape + DELTA_MAX_RANK, out.shape);
-  out.num_elements = numElements(type);
+  const ParamShape shape = side.shapeOf(type, side.coordinates(rank));
+  std::copy(shape.shape, shape.shape + DELTA_MAX_RANK, out.shape);
+  std::copy(shape.stride, shape.stride + DELTA_MAX_RANK, out.stride);
+  out.num_elements = shape.numElements;
   out.layer = param.layer;
   out.expert = param.expert;
   out.is_copy = type.copy_of != DELTA_NONE;

@@ -16,12 +16,11 @@
 
 using namespace delta::runtime;
 
-Status Landing::create(const delta_tables_t &tables,
-                       const delta_kernels_t &kernels, uint32_t rank,
-                       const delta_param_t *params, uint32_t numParams,
-                       Landing &out) {
-  Expander expander(tables);
-  const Side &side = expander.getDestination();
+Status Landing::create(Expander &expander, const delta_kernels_t &kernels,
+                       uint32_t rank, const delta_param_t *params,
+                       uint32_t numParams, Landing &out) {
+  out.side = expander.getDestination();
+  const Side &side = *out.side;
   if (rank >= side.getNumRanks())
     return Status::error(DELTA_INVALID_ARGUMENT,
                          "rank %u: bind: there are %u destination ranks", rank,
@@ -41,20 +40,18 @@ Status Landing::create(const delta_tables_t &tables,
                            rank, dtypeName(sent).c_str());
     }
   if (!side.isNeutral())
-    out.listPadded(tables);
-  return out.rebind(tables, params, numParams);
+    out.listPadded(expander.getTables());
+  return out.rebind(params, numParams);
 }
 
-Status Landing::rebind(const delta_tables_t &tables, const delta_param_t *bound,
-                       uint32_t numBound) {
+Status Landing::rebind(const delta_param_t *bound, uint32_t numBound) {
   std::vector<void *> found;
-  Side side(tables, DELTA_DESTINATION);
-  Status status = bindParams(side, rank, params, bound, numBound, found);
+  Status status = bindParams(*side, rank, params, bound, numBound, found);
   if (status.failed())
     return status;
   data = std::move(found);
   for (LandingImage &image : images) {
-    const delta_class_t &type = side.getClass(params[image.param].classIndex);
+    const delta_class_t &type = side->getClass(params[image.param].classIndex);
     image.data = static_cast<uint8_t *>(data[image.param]) +
                  image.expertOffset * elementSize(type.dtype);
   }
@@ -115,13 +112,16 @@ void Landing::listPadded(const delta_tables_t &tables) {
   std::vector<bool> isReached(tables.destination.num_classes);
   for (uint32_t i = 0; i < tables.num_boxes; ++i) {
     const delta_box_t &box = tables.boxes[i];
-    for (uint32_t j = 0; j < box.num_images; ++j)
-      isReached[tables.images[box.first_image + j].class_index] = true;
+    for (uint32_t j = 0; j < box.num_images; ++j) {
+      uint32_t reached = tables.images[box.first_image + j].class_index;
+      uint32_t whole = tables.destination.classes[reached].part_of;
+      isReached[whole == DELTA_NONE ? reached : whole] = true;
+    }
   }
   for (uint32_t i = 0; i < params.size(); ++i) {
     const delta_class_t &type =
         tables.destination.classes[params[i].classIndex];
-    int64_t count = numElements(type);
+    int64_t count = side->shapeOf(type, side->coordinates(rank)).numElements;
     if (isReached[params[i].classIndex] && numCovered[i] < count)
       padded.emplace_back(i, uint64_t(count) * elementSize(type.dtype));
   }

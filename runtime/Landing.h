@@ -17,6 +17,8 @@
 #include "codegen/device/Kernels.h"
 #include "runtime/Expand.h"
 
+#include <optional>
+
 namespace delta::runtime {
 
 /// An image of a row on this rank. Every one is written: nothing relies on two
@@ -51,16 +53,15 @@ struct LandingSource {
 
 class Landing {
 public:
-  /// Expands all sources and binds `rank`. Borrows tables, kernels and data.
-  static Status create(const delta_tables_t &tables,
-                       const delta_kernels_t &kernels, uint32_t rank,
-                       const delta_param_t *params, uint32_t numParams,
-                       Landing &out);
+  /// Expands all sources and binds `rank`. Borrows kernels and data, and the
+  /// tables of the expander.
+  static Status create(Expander &expander, const delta_kernels_t &kernels,
+                       uint32_t rank, const delta_param_t *params,
+                       uint32_t numParams, Landing &out);
 
   /// Takes the data of the same parameters from elsewhere, after the checks of
   /// a bind; leaves everything as it was when one fails.
-  Status rebind(const delta_tables_t &tables, const delta_param_t *params,
-                uint32_t numParams);
+  Status rebind(const delta_param_t *params, uint32_t numParams);
 
   uint32_t getRank() const { return rank; }
   const std::vector<LandingSource> &getSources() const { return sources; }
@@ -72,10 +73,11 @@ public:
   const std::vector<LandingSection> &getSections() const { return sections; }
   const std::vector<LandingRow> &getRows() const { return rows; }
   const std::vector<LandingImage> &getImages() const { return images; }
+  const std::vector<Param> &getParams() const { return params; }
   std::string paramName(uint32_t param) const;
 
-  /// Writes zeros to all trainer-side parameters of which some elements have no
-  /// source, such as the padding of a vocabulary.
+  /// Writes zeros to all parameters of a trainer or an engine of which some
+  /// elements have no source, such as the padding of a vocabulary.
   void zeroPadding() const;
 
 private:
@@ -86,6 +88,7 @@ private:
   void listPadded(const delta_tables_t &tables);
 
   uint32_t rank = 0;
+  std::optional<Side> side;
   std::vector<Param> params;
   std::vector<std::string> names;
   std::vector<void *> data;

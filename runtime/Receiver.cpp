@@ -25,7 +25,9 @@ Status Receiver::create(const delta_tables_t &tables,
   if (status.failed())
     return status;
   std::unique_ptr<Receiver> receiver(new Receiver(tables, run, numThreads));
-  status = Landing::create(tables, kernels, rank, params, numParams,
+  Expander expander(tables);
+  receiver->placement = expander.getDestination().getSlots();
+  status = Landing::create(expander, kernels, rank, params, numParams,
                            receiver->landing);
   if (status.failed())
     return status;
@@ -36,7 +38,7 @@ Status Receiver::create(const delta_tables_t &tables,
 }
 
 Status Receiver::rebind(const delta_param_t *params, uint32_t numParams) {
-  Status status = landing.rebind(tables, params, numParams);
+  Status status = landing.rebind(params, numParams);
   if (!status.failed())
     bound.take(params, numParams);
   return status;
@@ -52,6 +54,12 @@ Status Receiver::checkIdentity(const MessageHeader &header) const {
         DELTA_REFUSED, "plan %016llx%016llx, this is plan %016llx%016llx",
         number(header.plan[0]), number(header.plan[1]),
         number(tables.fingerprint[0]), number(tables.fingerprint[1]));
+  uint64_t own = placement ? placement->getFingerprint() : 0;
+  if (header.placement != own)
+    return Status::error(DELTA_REFUSED,
+                         "placement %016llx of the experts, this rank has "
+                         "placement %016llx",
+                         number(header.placement), number(own));
   if (header.destination != landing.getRank())
     return Status::error(DELTA_REFUSED, "is for destination rank %u",
                          header.destination);

@@ -98,6 +98,7 @@ private:
   const delta_tables_t &tables;
   uint64_t run;
   Pool pool;
+  std::shared_ptr<const Slots> placement; ///< of an engine's experts, or null
   Landing landing;
   BoundAddresses bound;
   uint64_t version = 0;

@@ -44,13 +44,16 @@ std::vector<ReplicaRow> delta::runtime::replicaRows(const Expander &expander,
     // A copy may live in a layer where its owner does not.
     const bool layered = side.getClass(owner).layer_kind != DELTA_NONE;
     auto [box, end] = expander.boxesOf(owner, side.wayOf(type, at));
-    for (; box != end; ++box)
+    for (; box != end; ++box) {
+      if (box->num_images == 0)
+        continue; // nobody receives it
       for (uint32_t layer : side.layersOf(type, at.pp))
         for (uint32_t expert : side.expertsOf(type, at.ep))
           rows.push_back({uint32_t(box - expander.getTables().boxes),
                           layered ? layer : DELTA_NONE, expert,
                           side.find(params, i, layer, expert),
                           side.expertOffset(type, expert)});
+    }
   }
   std::sort(rows.begin(), rows.end(), [](const auto &a, const auto &b) {
     return std::make_tuple(identityOf(a), a.param) <

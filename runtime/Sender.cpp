@@ -28,8 +28,10 @@ Status Sender::create(const delta_tables_t &tables,
   if (status.failed())
     return status;
   std::unique_ptr<Sender> sender(new Sender(tables, kernels, run, numThreads));
+  Expander expander(tables);
+  sender->placement = expander.getDestination().getSlots();
   status =
-      Shard::create(tables, kernels, rank, params, numParams, sender->shard);
+      Shard::create(expander, kernels, rank, params, numParams, sender->shard);
   if (status.failed())
     return status;
   sender->bound.take(params, numParams);
@@ -76,6 +78,7 @@ MessageHeader Sender::header() const {
   header.version = pending;
   header.source = rank();
   header.flags = pendingSeed ? SeedFlag : 0;
+  header.placement = placement ? placement->getFingerprint() : 0;
   return header;
 }
 

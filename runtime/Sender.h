@@ -88,6 +88,7 @@ private:
   const delta_kernels_t &kernels;
   uint64_t run;
   Pool pool;
+  std::shared_ptr<const Slots> placement; ///< of an engine's experts, or null
   Shard shard;
   BoundAddresses bound;
   std::unique_ptr<Diff> changes;

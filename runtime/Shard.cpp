@@ -30,11 +30,10 @@ uint32_t TileRef::numElements() const {
   return device::tileOf(*row->box, boxTile).numElements();
 }
 
-Status Shard::create(const delta_tables_t &tables,
-                     const delta_kernels_t &kernels, uint32_t rank,
-                     const delta_param_t *params, uint32_t numParams,
-                     Shard &out) {
-  Expander expander(tables);
+Status Shard::create(Expander &expander, const delta_kernels_t &kernels,
+                     uint32_t rank, const delta_param_t *params,
+                     uint32_t numParams, Shard &out) {
+  const delta_tables_t &tables = expander.getTables();
   const Side &side = expander.getSource();
   if (rank >= side.getNumRanks())
     return Status::error(DELTA_INVALID_ARGUMENT,

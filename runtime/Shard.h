@@ -48,11 +48,11 @@ struct TileRef {
 
 class Shard {
 public:
-  /// Expands and binds `rank`. Borrows tables, kernels and parameters.
-  static Status create(const delta_tables_t &tables,
-                       const delta_kernels_t &kernels, uint32_t rank,
-                       const delta_param_t *params, uint32_t numParams,
-                       Shard &out);
+  /// Expands and binds `rank`. Borrows kernels and parameters, and the tables
+  /// of the expander.
+  static Status create(Expander &expander, const delta_kernels_t &kernels,
+                       uint32_t rank, const delta_param_t *params,
+                       uint32_t numParams, Shard &out);
 
   /// Takes the data of the same parameters from elsewhere, after the checks of
   /// a bind; leaves everything as it was when one fails.

@@ -13,8 +13,10 @@
 
 using namespace delta::runtime;
 
-Side::Side(const delta_tables_t &tables, delta_side_id_t id)
-    : tables(&tables), side(&tables.source), numReplicas(1), neutral(false) {
+Side::Side(const delta_tables_t &tables, delta_side_id_t id,
+           std::shared_ptr<const Slots> placement)
+    : tables(&tables), side(&tables.source), numReplicas(1), neutral(false),
+      isEngine(false) {
   if (id == DELTA_SOURCE)
     return;
   neutral = id != DELTA_DESTINATION || tables.destination_is_hf;
@@ -23,8 +25,11 @@ Side::Side(const delta_tables_t &tables, delta_side_id_t id)
     side = &tables.copied;
     numReplicas = tables.copied.num_classes != 0;
   }
-  if (id == DELTA_DESTINATION)
-    numReplicas = std::max(tables.destination.replicas, 1u);
+  if (id != DELTA_DESTINATION)
+    return;
+  numReplicas = std::max(tables.destination.replicas, 1u);
+  isEngine = !neutral && tables.engine;
+  slots = placement ? std::move(placement) : Slots::ofPlan(tables);
 }
 
 Coordinates Side::coordinates(uint32_t rank) const {
@@ -47,6 +52,9 @@ uint32_t Side::wayOf(const delta_class_t &type, const Coordinates &at) const {
     return at.tp / (side->tp / type.ways);
   if (type.axis == DELTA_AXIS_ETP)
     return at.etp / (side->etp / type.ways);
+  if (type.axis == DELTA_AXIS_STAGE)
+    return (at.tp + side->tp * (at.cp + side->cp * at.dp)) /
+           (getRanksPerStage() / type.ways);
   return 0;
 }
 
@@ -100,14 +108,44 @@ int64_t Side::expertOffset(const delta_class_t &type, uint32_t expert) const {
   return int64_t(side->experts[expert].local) * type.expert_stride;
 }
 
+uint32_t Side::numSlices(const delta_class_t &type, uint32_t ep) const {
+  return hasSlots(type) ? slots->numSlotsOf(ep)
+                        : uint32_t(expertsOf(type, ep).size());
+}
+
+int64_t Side::partOffset(const delta_class_t &type, uint32_t ep) const {
+  const delta_class_t &whole = side->classes[type.part_of];
+  return int64_t(numSlices(whole, ep) + type.part_slot) * whole.expert_stride;
+}
+
+ParamShape Side::shapeOf(const delta_class_t &type,
+                         const Coordinates &at) const {
+  ParamShape out;
+  for (uint32_t dim = 0; dim < DELTA_MAX_RANK; ++dim) {
+    out.shape[dim] = type.shape[dim];
+    out.stride[dim] = 1;
+  }
+  if (hasSlots(type) || type.extra_slots)
+    out.shape[0] = int64_t(numSlices(type, at.ep)) + type.extra_slots;
+  out.numElements = 1;
+  for (uint32_t i = type.rank; i-- > 0;) {
+    uint32_t dim = dimensionAt(type, i);
+    out.stride[dim] = out.numElements;
+    out.numElements *= out.shape[dim];
+  }
+  return out;
+}
+
 std::vector<Param> Side::params(uint32_t rank) const {
   Coordinates at = coordinates(rank);
   std::vector<Param> params;
   for (uint32_t index = 0; index < side->num_classes; ++index) {
     const delta_class_t &type = side->classes[index];
-    std::vector<uint32_t> experts = expertsOf(type, at.ep);
-    if (type.expert_stride != 0)
-      experts = {DELTA_NONE};
+    if (type.part_of != DELTA_NONE)
+      continue;
+    std::vector<uint32_t> experts = {DELTA_NONE};
+    if (type.expert_stride == 0)
+      experts = expertsOf(type, at.ep);
     for (uint32_t layer : layersOf(type, at.pp))
       for (uint32_t expert : experts)
         params.push_back({index, layer, expert});
@@ -117,6 +155,8 @@ std::vector<Param> Side::params(uint32_t rank) const {
 
 uint32_t Side::find(const std::vector<Param> &params, uint32_t classIndex,
                     uint32_t layer, uint32_t expert) const {
+  if (side->classes[classIndex].part_of != DELTA_NONE)
+    classIndex = side->classes[classIndex].part_of;
   const delta_class_t &type = side->classes[classIndex];
   if (type.layer_kind == DELTA_NONE)
     layer = DELTA_NONE;
@@ -142,7 +182,8 @@ std::string Side::name(const Param &param, uint32_t alternative) const {
     layer = neutral ? place.number : place.local;
   }
   if (param.expert != DELTA_NONE)
-    expert = neutral ? param.expert : side->experts[param.expert].local;
+    expert =
+        neutral || isEngine ? param.expert : side->experts[param.expert].local;
 
   std::string out;
   const char *text = side->names[type.first_name + alternative];

@@ -45,6 +45,7 @@ void delta::runtime::writeHeader(const MessageHeader &header, uint8_t *out) {
   put(out, 64, header.payloadBytes);
   put(out, 72, header.round);
   put(out, 76, header.numRounds);
+  put(out, 80, header.placement);
 }
 
 MessageHeader delta::runtime::readHeader(const uint8_t *in) {
@@ -63,6 +64,7 @@ MessageHeader delta::runtime::readHeader(const uint8_t *in) {
   header.payloadBytes = get<uint64_t>(in, 64);
   header.round = get<uint32_t>(in, 72);
   header.numRounds = get<uint32_t>(in, 76);
+  header.placement = get<uint64_t>(in, 80);
   return header;
 }
 

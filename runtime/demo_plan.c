@@ -44,7 +44,8 @@ static const delta_class_t source_classes[NumClasses] = {
                .layer_kind = DELTA_NONE, /* outside layers: stage 0, chunk 0 */
                .axis = DELTA_AXIS_TP,
                .ways = 2,
-               .copy_of = DELTA_NONE},
+               .copy_of = DELTA_NONE,
+               .part_of = DELTA_NONE},
     [Norm] = {.first_name = 1,
               .num_names = 2,
               .dtype = DELTA_FP32,
@@ -53,7 +54,8 @@ static const delta_class_t source_classes[NumClasses] = {
               .layer_kind = DELTA_NONE,
               .axis = DELTA_AXIS_NONE,
               .ways = 1,
-              .copy_of = DELTA_NONE},
+              .copy_of = DELTA_NONE,
+              .part_of = DELTA_NONE},
 };
 
 /*===--- neutral layout ---------------------------------------------------===*/
@@ -71,7 +73,8 @@ static const delta_class_t hf_classes[NumClasses] = {
                .shape = {5, 4, 1, 1, 1, 1},
                .layer_kind = DELTA_NONE,
                .ways = 1,
-               .copy_of = DELTA_NONE},
+               .copy_of = DELTA_NONE,
+               .part_of = DELTA_NONE},
     [Norm] = {.first_name = 1,
               .num_names = 1,
               .dtype = DELTA_FP32,
@@ -79,7 +82,8 @@ static const delta_class_t hf_classes[NumClasses] = {
               .shape = {4, 1, 1, 1, 1, 1},
               .layer_kind = DELTA_NONE,
               .ways = 1,
-              .copy_of = DELTA_NONE},
+              .copy_of = DELTA_NONE,
+              .part_of = DELTA_NONE},
 };
 
 /*===--- destination: one rank --------------------------------------------===*/
@@ -98,7 +102,8 @@ static const delta_class_t destination_classes[NumClasses] = {
                .layer_kind = DELTA_NONE,
                .axis = DELTA_AXIS_TP,
                .ways = 1,
-               .copy_of = DELTA_NONE},
+               .copy_of = DELTA_NONE,
+               .part_of = DELTA_NONE},
     [Norm] = {.first_name = 1,
               .num_names = 1,
               .dtype = DELTA_FP32,
@@ -106,7 +111,8 @@ static const delta_class_t destination_classes[NumClasses] = {
               .shape = {4, 1, 1, 1, 1, 1},
               .layer_kind = DELTA_NONE,
               .ways = 1,
-              .copy_of = DELTA_NONE},
+              .copy_of = DELTA_NONE,
+              .part_of = DELTA_NONE},
 };
 
 /*===--- maps -------------------------------------------------------------===*/

@@ -33,7 +33,22 @@ template <typename Element> struct Received {
   using Bits = typename Element::Bits;
   static Source addOne(Source bits) { return bits; }
   static Bits convert(Source bits) { return bits; }
+  static Bits general(Source bits, delta_value_op_t) { return bits; }
 };
+
+/// Writes what the receiver holds of `count` elements. Out of a loop that a
+/// compiler makes wide stays what few elements need.
+template <typename Element>
+inline void applyOpToAll(const typename Element::Source *from, uint32_t count,
+                         delta_value_op_t op, typename Element::Bits *to) {
+  if (!isCommon(op)) {
+    for (uint32_t i = 0; i < count; ++i)
+      to[i] = Element::general(from[i], op);
+    return;
+  }
+  for (uint32_t i = 0; i < count; ++i)
+    to[i] = applyCommon<Element>(from[i], op);
+}
 
 /// Calls body(source element, tile offset, size) for each contiguous stretch of
 /// the source of a tile. Runs that follow each other become one stretch: a tile
@@ -107,8 +122,7 @@ template <typename Element> struct HostKernels {
         memcpy(to + at, from + begin, size * sizeof(Bits));
         return;
       }
-      for (uint32_t i = 0; i < size; ++i)
-        to[at + i] = applyOp<Element>(from[begin + i], op);
+      applyOpToAll<Element>(from + begin, size, op, to + at);
     });
   }
 
@@ -192,8 +206,7 @@ private:
     Bits block[BlockSize];
     for (uint32_t at = 0; at < size; at += BlockSize) {
       uint32_t n = size - at < BlockSize ? size - at : BlockSize;
-      for (uint32_t i = 0; i < n; ++i)
-        block[i] = applyOp<Element>(now[at + i], op);
+      applyOpToAll<Element>(now + at, n, op, block);
       listChanges(block, before + at, n, offset + at, list);
     }
   }

@@ -15,7 +15,7 @@
 #ifndef DELTA_CODEGEN_DEVICE_VALUEOPS_H
 #define DELTA_CODEGEN_DEVICE_VALUEOPS_H
 
-#include "codegen/device/IndexFunctions.h"
+#include "codegen/device/NegExp.h"
 
 #include <string.h>
 
@@ -35,14 +35,25 @@ DELTA_HD uint32_t bitsOfFloat(float value) {
 
 // An element type has bits at the source and bits at the receiver, and two
 // steps from the ones to the others: addOne, where the op asks for it, and
-// convert. Most have the same bits at both; see Widened and Narrowed.
+// convert. Most have the same bits at both; see Widened and Narrowed. The steps
+// of any other op are `general`, which the hot loops keep out of their way.
+
+template <typename From, typename To>
+DELTA_HD_COLD typename To::Bits applySteps(typename From::Bits bits,
+                                           delta_value_op_t op);
 
 /// x + 1 rounded to nearest even; a NaN stays itself with its quiet bit set, on
 /// both targets.
 struct Fp32 {
   using Source = uint32_t;
   using Bits = uint32_t;
+  static constexpr delta_dtype_t Type = DELTA_FP32;
   DELTA_HD static Bits convert(Source bits) { return bits; }
+  DELTA_HD static uint32_t toFp32(Bits bits) { return bits; }
+  DELTA_HD static Bits ofFp32(uint32_t bits) { return bits; }
+  DELTA_HD static Bits general(Source bits, delta_value_op_t op) {
+    return applySteps<Fp32, Fp32>(bits, op);
+  }
   DELTA_HD static Bits addOne(Bits bits) {
     if ((bits & 0x7fffffffu) > 0x7f800000u)
       return bits | 0x00400000u;
@@ -55,7 +66,11 @@ struct Fp32 {
 struct Bf16 {
   using Source = uint16_t;
   using Bits = uint16_t;
+  static constexpr delta_dtype_t Type = DELTA_BF16;
   DELTA_HD static Bits convert(Source bits) { return bits; }
+  DELTA_HD static Bits general(Source bits, delta_value_op_t op) {
+    return applySteps<Bf16, Bf16>(bits, op);
+  }
 
   /// Exact, a NaN's payload included.
   DELTA_HD static uint32_t toFp32(Bits bits) { return uint32_t(bits) << 16; }
@@ -77,7 +92,11 @@ struct Bf16 {
 struct Fp16 {
   using Source = uint16_t;
   using Bits = uint16_t;
+  static constexpr delta_dtype_t Type = DELTA_FP16;
   DELTA_HD static Bits convert(Source bits) { return bits; }
+  DELTA_HD static Bits general(Source bits, delta_value_op_t op) {
+    return applySteps<Fp16, Fp16>(bits, op);
+  }
 
   DELTA_HD static uint32_t toFp32(Bits bits) {
     return bitsOfFloat(widen(bits));
@@ -129,6 +148,7 @@ struct Int64 {
   using Bits = uint64_t;
   DELTA_HD static Bits convert(Source bits) { return bits; }
   DELTA_HD static Bits addOne(Bits bits) { return bits; }
+  DELTA_HD static Bits general(Source bits, delta_value_op_t) { return bits; }
 };
 
 /// A 16-bit type at the source that the receiver holds as fp32.
@@ -137,6 +157,9 @@ template <typename From> struct Widened {
   using Bits = uint32_t;
   DELTA_HD static Source addOne(Source bits) { return From::addOne(bits); }
   DELTA_HD static Bits convert(Source bits) { return From::toFp32(bits); }
+  DELTA_HD static Bits general(Source bits, delta_value_op_t op) {
+    return applySteps<From, Fp32>(bits, op);
+  }
 };
 
 /// Fp32 at the source that the receiver holds in a 16-bit type.
@@ -145,14 +168,66 @@ template <typename To> struct Narrowed {
   using Bits = uint16_t;
   DELTA_HD static Source addOne(Source bits) { return Fp32::addOne(bits); }
   DELTA_HD static Bits convert(Source bits) { return To::ofFp32(bits); }
+  DELTA_HD static Bits general(Source bits, delta_value_op_t op) {
+    return applySteps<Fp32, To>(bits, op);
+  }
 };
+
+/// A value in fp32, rounded to `type` and widened again.
+DELTA_HD uint32_t roundedTo(delta_dtype_t type, uint32_t bits) {
+  return type == DELTA_BF16   ? Bf16::toFp32(Bf16::ofFp32(bits))
+         : type == DELTA_FP16 ? Fp16::toFp32(Fp16::ofFp32(bits))
+                              : bits;
+}
+
+/// A value of `type` in fp32, and one more.
+DELTA_HD uint32_t plusOne(delta_dtype_t type, uint32_t bits) {
+  return type == DELTA_BF16   ? Bf16::toFp32(Bf16::addOne(Bf16::ofFp32(bits)))
+         : type == DELTA_FP16 ? Fp16::toFp32(Fp16::addOne(Fp16::ofFp32(bits)))
+                              : Fp32::addOne(bits);
+}
+
+/// All steps of delta_value_op_t, in their order. Between two of them the value
+/// is held in fp32, which holds those of every type.
+template <typename From, typename To>
+DELTA_HD_COLD typename To::Bits applySteps(typename From::Bits bits,
+                                           delta_value_op_t op) {
+  if (op & DELTA_VALUE_ADD_ONE)
+    bits = From::addOne(bits);
+  uint32_t value = From::toFp32(bits);
+  delta_dtype_t type = From::Type;
+  if (delta_dtype_t via = DELTA_VALUE_VIA_TYPE(op)) {
+    type = via;
+    value = roundedTo(type, value);
+  }
+  if (op & DELTA_VALUE_NEG_EXP) {
+    type = DELTA_FP32;
+    value = negExpOfBits(value);
+  }
+  if (op & DELTA_VALUE_PLUS_ONE)
+    value = plusOne(type, value);
+  return To::ofFp32(value);
+}
+
+/// True for the ops that all families have but a few parameters of engines.
+DELTA_HD bool isCommon(delta_value_op_t op) {
+  return op <= DELTA_VALUE_ADD_ONE;
+}
+
+/// The value that the receiver holds, of an op that is common.
+template <typename Element>
+DELTA_HD typename Element::Bits applyCommon(typename Element::Source bits,
+                                            delta_value_op_t op) {
+  return Element::convert(op == DELTA_VALUE_ADD_ONE ? Element::addOne(bits)
+                                                    : bits);
+}
 
 /// The value that the receiver holds.
 template <typename Element>
 DELTA_HD typename Element::Bits applyOp(typename Element::Source bits,
                                         delta_value_op_t op) {
-  return Element::convert(op == DELTA_VALUE_ADD_ONE ? Element::addOne(bits)
-                                                    : bits);
+  return isCommon(op) ? applyCommon<Element>(bits, op)
+                      : Element::general(bits, op);
 }
 
 /// True if the receiver holds the bits of the source.

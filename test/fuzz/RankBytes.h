@@ -27,8 +27,10 @@ public:
   RankBytes(const runtime::Side &side, uint32_t rank, uint8_t fill) {
     for (const runtime::Param &param : side.params(rank)) {
       const delta_class_t &type = side.getClass(param.classIndex);
+      const runtime::ParamShape shape =
+          side.shapeOf(type, side.coordinates(rank));
       size_t size =
-          size_t(runtime::numElements(type)) * runtime::elementSize(type.dtype);
+          size_t(shape.numElements) * runtime::elementSize(type.dtype);
       names.push_back(side.name(param));
       bytes.emplace_back(new uint8_t[size]);
       sizes.push_back(size);
@@ -38,10 +40,9 @@ public:
       out.chunk = side.chunkOf(type, param.layer);
       out.dtype = type.dtype;
       out.rank = type.rank;
-      int64_t stride = 1;
-      for (uint32_t dim = type.rank; dim-- > 0; stride *= type.shape[dim]) {
-        out.shape[dim] = type.shape[dim];
-        out.stride[dim] = stride;
+      for (uint32_t dim = 0; dim < type.rank; ++dim) {
+        out.shape[dim] = shape.shape[dim];
+        out.stride[dim] = shape.stride[dim];
       }
       out.data = bytes.back().get();
       params.push_back(out);

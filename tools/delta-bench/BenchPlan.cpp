@@ -68,6 +68,7 @@ void BenchPlan::addClass(const char *name, int64_t rows, int64_t columns) {
   type.shape[1] = columns;
   type.ways = 1;
   type.copy_of = DELTA_NONE;
+  type.part_of = DELTA_NONE;
   classes.push_back(type);
   names.push_back(name);
 

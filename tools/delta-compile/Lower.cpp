@@ -114,8 +114,9 @@ private:
       ArrayRef<int64_t> begins = side.getSlotBeginsAttr().asArrayRef();
       ArrayRef<int64_t> slots = side.getSlotsAttr().asArrayRef();
       plan.slots.first.assign(begins.begin(), begins.end());
-      plan.slots.expert.assign(slots.begin(), slots.end());
-      plan.slots.numTables = slots.size() / begins.back();
+      for (size_t at = 0; at < slots.size(); at += begins.back())
+        plan.slots.tables.emplace_back(slots.begin() + at,
+                                       slots.begin() + at + begins.back());
     }
     SideClasses classes(side);
     for (auto refresh : side.getBody().front().getOps<RefreshOp>())

@@ -13,7 +13,7 @@ with the header, and every prototype with its text.
 import ctypes as c
 import enum
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 NONE = 0xFFFFFFFF
 MAX_LOOPS = 8
 MAX_RANK = 6
@@ -38,15 +38,18 @@ class Dtype(enum.IntEnum):
     INT64 = 4
 
 
-class ValueOp(enum.IntEnum):
+class ValueOp(enum.IntFlag):
     ID = 0
     ADD_ONE = 1
+    NEG_EXP = 2
+    PLUS_ONE = 4
 
 
 class Axis(enum.IntEnum):
     NONE = 0
     TP = 1
     ETP = 2
+    STAGE = 3
 
 
 class Side(enum.IntEnum):
@@ -72,6 +75,15 @@ class delta_expert_t(c.Structure):
     _fields_ = [("ep", c.c_uint32), ("local", c.c_uint32)]
 
 
+class delta_slots_t(c.Structure):
+    _fields_ = [
+        ("num_slots", c.c_uint32),
+        ("num_tables", c.c_uint32),
+        ("first", c.POINTER(c.c_uint32)),
+        ("expert", c.POINTER(c.c_uint32)),
+    ]
+
+
 class delta_layer_kind_t(c.Structure):
     _fields_ = [("first", c.c_uint32), ("count", c.c_uint32)]
 
@@ -91,6 +103,10 @@ class delta_class_t(c.Structure):
         ("axis", c.c_uint32),
         ("ways", c.c_uint32),
         ("copy_of", c.c_uint32),
+        ("part_of", c.c_uint32),
+        ("part_slot", c.c_uint32),
+        ("extra_slots", c.c_uint32),
+        ("order", c.c_uint32),
         ("reserved", c.c_uint32),
     ]
 
@@ -146,6 +162,14 @@ class delta_box_t(c.Structure):
     ]
 
 
+class delta_refresh_t(c.Structure):
+    _fields_ = [
+        ("class_index", c.c_uint32),
+        ("reserved", c.c_uint32),
+        ("method", c.c_char_p),
+    ]
+
+
 class delta_tables_t(c.Structure):
     _fields_ = [
         ("size", c.c_uint32),
@@ -167,6 +191,12 @@ class delta_tables_t(c.Structure):
         ("boxes", c.POINTER(delta_box_t)),
         ("images", c.POINTER(delta_image_t)),
         ("copied", delta_side_t),
+        ("engine", c.c_char_p),
+        ("engine_version", c.c_char_p),
+        ("slots", delta_slots_t),
+        ("num_refreshes", c.c_uint32),
+        ("reserved2", c.c_uint32),
+        ("refreshes", c.POINTER(delta_refresh_t)),
     ]
 
 
@@ -186,6 +216,7 @@ class delta_param_info_t(c.Structure):
         ("expert", c.c_uint32),
         ("is_copy", c.c_uint32),
         ("reserved", c.c_uint32),
+        ("stride", c.c_int64 * MAX_RANK),
     ]
 
 

@@ -15,6 +15,7 @@
 #include <sstream>
 
 using namespace delta;
+using delta::test::enginePlan;
 using delta::test::samplePlan;
 using delta::test::widePlan;
 using ::testing::HasSubstr;
@@ -62,7 +63,26 @@ TEST(EmitTest, RowsStandUnderTheirNamesAndFormulas) {
                         "    {0, 1, 2, 1, 1, 1, 3, 6, 2, 0, {4, 6}, {6, 1}},"));
   EXPECT_THAT(text, HasSubstr("    // 0: decoder.layers.{layer}.w\n"
                               "    {0, 1, bf16, 2, {4, 6, 1, 1, 1, 1}, 0, "
-                              "0, 0, 0, 0, tp, 2, none},"));
+                              "0, 0, 0, 0, tp, 2, none, none},"));
+}
+
+TEST(EmitTest, WhatOnlyEnginesHaveStandsThereForThemAlone) {
+  std::string text = emitHost(enginePlan());
+  for (const char *part :
+       {"    // 0: e.{layer}.w\n"
+        "    {0, 1, bf16, 2, {8, 6, 1, 1, 1, 1}, 0, 0, 0, 0, 0, stage, 1, "
+        "none, "
+        "none, 0,\n     0, 0x1},",
+        "0, 0, 0, 3, 2, whole, 1, none, none, 0,\n     1, 0},",
+        "0, whole, 1, none, 2},", "slotFirst[] = {\n    0, 2, 4,\n",
+        "slotExperts[] = {\n    0, 1, 2, 0, 2, 1, 0, 1,\n",
+        "{0, 0, \"refresh_w\"},",
+        "DELTA_VALUE_VIA(DELTA_BF16) | DELTA_VALUE_NEG_EXP",
+        "    \"engine\",\n    \"1.2\",\n    {4, 2, slotFirst, slotExperts},\n",
+        "    refreshes,\n};"})
+    EXPECT_THAT(text, HasSubstr(part));
+  for (const char *part : {"slotFirst", "refreshes", "0x1}", " stage, 1"})
+    EXPECT_THAT(emitHost(samplePlan()), Not(HasSubstr(part)));
 }
 
 TEST(EmitTest, NoDivideAndNoPathInTheText) {
@@ -78,7 +98,8 @@ TEST(EmitTest, NoDivideAndNoPathInTheText) {
 
 TEST(EmitTest, LinesFitEightyColumns) {
   for (const std::string &text :
-       {emitHost(samplePlan()), emitCuda(samplePlan())}) {
+       {emitHost(samplePlan()), emitCuda(samplePlan()), emitHost(enginePlan()),
+        emitCuda(enginePlan())}) {
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
       EXPECT_LE(line.size(), 80u) << line;

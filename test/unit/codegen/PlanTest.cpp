@@ -288,6 +288,34 @@ TEST_F(PlanTest, SeedDiffAndCommitAcrossTwoRanks) {
   plan->inproc_destroy(inproc);
 }
 
+TEST(EnginePlanTest, IsCompiledAndAnswers) {
+  TemporaryFolder work;
+  ASSERT_EQ(work.create(), std::nullopt);
+  MaybeError error =
+      compileHost(emitHost(delta::test::enginePlan()), work.path("plan.so"),
+                  installationAt(DELTA_TEST_PREFIX));
+  ASSERT_EQ(error, std::nullopt) << *error;
+  void *library = ::dlopen(work.path("plan.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr) << ::dlerror();
+  auto query = reinterpret_cast<decltype(&delta_plan_query)>(
+      ::dlsym(library, "delta_plan_query"));
+  const delta_plan_api_t *plan = query(DELTA_ABI_VERSION);
+  ErrorText text;
+  delta_index_t *index = nullptr;
+  ASSERT_EQ(plan->index_create(&index, text.out()), DELTA_OK) << text.text;
+  EXPECT_STREQ(plan->tables->engine, "engine");
+  EXPECT_STREQ(plan->tables->refreshes[0].method, "refresh_w");
+  EXPECT_EQ(plan->tables->images[plan->tables->boxes[2].first_image].value_op,
+            DELTA_VALUE_VIA(DELTA_BF16) | DELTA_VALUE_NEG_EXP);
+  delta_param_info_t info;
+  ASSERT_EQ(plan->param_info(index, DELTA_DESTINATION, 1, 0, &info), DELTA_OK);
+  EXPECT_STREQ(info.name, "e.0.w");
+  EXPECT_THAT(std::vector<int64_t>(info.stride, info.stride + 2),
+              ElementsAre(1, 8));
+  plan->index_destroy(index);
+  ::dlclose(library);
+}
+
 TEST_F(PlanTest, WrongShapeIsRefusedByName) {
   ErrorText error;
   SourceRank rank(0);

@@ -98,6 +98,63 @@ LoweredPlan delta::test::samplePlan() {
   return plan;
 }
 
+LoweredPlan delta::test::enginePlan() {
+  LoweredPlan plan = samplePlan();
+  plan.model = "sample, TP2 to an engine";
+  plan.engine = "engine";
+  plan.engineVersion = "1.2";
+  plan.destinationIsHf = false;
+  plan.destination = makeSide(2);
+  plan.destination.row.ep = 2;
+  plan.destination.row.edp = 1;
+  plan.destination.classes = {
+      makeClass("e.{layer}.w", DELTA_BF16, {8, 6}, 0, DELTA_AXIS_STAGE, 1),
+      makeClass("e.norm", DELTA_FP32, {5}, DELTA_NONE, DELTA_AXIS_NONE, 1),
+      makeClass("e.{layer}.stack", DELTA_BF16, {3, 2}, 0, DELTA_AXIS_NONE, 1),
+      makeClass("e.{layer}.shared", DELTA_BF16, {2}, 0, DELTA_AXIS_NONE, 1)};
+  plan.destination.classes[0].row.order = 0x01;
+  delta_class_t &stack = plan.destination.classes[2].row;
+  stack.num_experts = 3;
+  stack.expert_stride = 2;
+  stack.extra_slots = 1;
+  plan.destination.classes[3].row.part_of = 2;
+  plan.slots.first = {0, 2, 4};
+  plan.slots.tables = {{0, 1, 2, 0}, {2, 1, 0, 1}};
+  plan.refreshes = {{0, "refresh_w"}};
+  for (LoweredSide *side : {&plan.source, &plan.hf, &plan.destination})
+    side->experts = {{0, 0}, {0, 1}, {0, 2}};
+  auto addBox = [&](const std::string &name, uint32_t experts,
+                    uint32_t destination) {
+    auto index = static_cast<uint32_t>(plan.source.classes.size());
+    for (LoweredSide *side : {&plan.source, &plan.hf}) {
+      side->classes.push_back(
+          makeClass(name, DELTA_BF16, {2}, 0, DELTA_AXIS_NONE, 1));
+      side->classes.back().row.num_experts = experts;
+    }
+    LoweredBox box;
+    box.row.source_class = index;
+    box.row.num_loops = 1;
+    box.row.tile_runs = 1;
+    box.row.tile_columns = 2;
+    box.row.num_tiles = 1;
+    box.row.extent[0] = 2;
+    box.row.source_stride[0] = 1;
+    box.hfImage = makeImage(index, DELTA_VALUE_ID, 0, {1});
+    if (destination != DELTA_NONE)
+      box.images = {makeImage(destination, DELTA_VALUE_ID, 0, {1})};
+    box.formula = name + "[i]";
+    plan.boxes.push_back(box);
+  };
+  addBox("x.{layer}.{expert}", 3, 2);
+  addBox("x.{layer}.shared", 0, 3);
+  addBox("x.{layer}.unheld", 0, DELTA_NONE);
+  for (uint32_t way = 0; way < 2; ++way)
+    plan.boxes[way].images = {makeImage(0, DELTA_VALUE_ID, 4 * way, {1, 8})};
+  plan.boxes[2].images = {
+      makeImage(1, DELTA_VALUE_VIA(DELTA_BF16) | DELTA_VALUE_NEG_EXP, 0, {1})};
+  return plan;
+}
+
 LoweredPlan delta::test::widePlan(unsigned numClasses, unsigned numBoxes) {
   LoweredPlan plan = samplePlan();
   for (unsigned i = 0; i < numClasses; ++i) {

@@ -24,6 +24,10 @@ namespace delta::test {
 
 LoweredPlan samplePlan();
 
+/// The same into an engine, with all that only engines have: slots of experts
+/// with a part behind them, an order of memory, ops and a refresh.
+LoweredPlan enginePlan();
+
 /// The same with `numClasses` more classes of `numBoxes` boxes each, to see how
 /// code generation grows.
 LoweredPlan widePlan(unsigned numClasses, unsigned numBoxes);

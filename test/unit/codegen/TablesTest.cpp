@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 using namespace delta;
+using delta::test::enginePlan;
 using delta::test::samplePlan;
 
 /// A class read back from flat tables.
@@ -110,6 +111,35 @@ TEST(TablesTest, AnotherDestinationRoundTrips) {
   expectBoxes(tables, plan.boxes);
   EXPECT_EQ(tables.layer_kinds[1].first, 2u);
   EXPECT_EQ(tables.layer_ids[2], 1u);
+}
+
+TEST(TablesTest, AnEngineRoundTrips) {
+  LoweredPlan plan = enginePlan();
+  TableStorage storage(plan);
+  const delta_tables_t &tables = storage.tables();
+  expectSide(tables.destination, plan.destination);
+  expectBoxes(tables, plan.boxes);
+  EXPECT_STREQ(tables.engine, "engine");
+  EXPECT_STREQ(tables.engine_version, "1.2");
+  ASSERT_EQ(tables.slots.num_slots, 4u);
+  ASSERT_EQ(tables.slots.num_tables, 2u);
+  EXPECT_EQ(tables.slots.first[2], 4u);
+  EXPECT_THAT(
+      std::vector<uint32_t>(tables.slots.expert, tables.slots.expert + 8),
+      testing::ElementsAre(0, 1, 2, 0, 2, 1, 0, 1));
+  ASSERT_EQ(tables.num_refreshes, 1u);
+  EXPECT_EQ(tables.refreshes[0].class_index, 0u);
+  EXPECT_STREQ(tables.refreshes[0].method, "refresh_w");
+}
+
+TEST(TablesTest, OtherDestinationsHaveNothingOfAnEngine) {
+  TableStorage storage(samplePlan());
+  const delta_tables_t &tables = storage.tables();
+  EXPECT_EQ(tables.engine, nullptr);
+  EXPECT_EQ(tables.engine_version, nullptr);
+  EXPECT_EQ(tables.slots.num_slots, 0u);
+  EXPECT_EQ(tables.num_refreshes, 0u);
+  EXPECT_EQ(tables.source.classes[0].part_of, DELTA_NONE);
 }
 
 TEST(TablesTest, EqualTablesAreOne) {

@@ -63,6 +63,7 @@ public:
     type.layer_kind = DELTA_NONE;
     type.ways = 1;
     type.copy_of = DELTA_NONE;
+    type.part_of = DELTA_NONE;
     for (delta_side_t *side :
          {&tables.source, &tables.destination, &tables.hf}) {
       side->tp = side->cp = side->dp = side->ep = side->etp = side->edp = 1;

@@ -32,7 +32,8 @@ RankMemory::RankMemory(const Side &side, uint32_t rank, bool unaligned)
     const delta_class_t &type = side.getClass(param.classIndex);
     uint32_t size = elementSize(type.dtype);
     names.push_back(side.name(param));
-    counts.push_back(numElements(type));
+    const ParamShape shape = side.shapeOf(type, side.coordinates(rank));
+    counts.push_back(shape.numElements);
     size_t begin = GuardBytes + (unaligned ? size : 0);
     bytes.emplace_back(begin + size_t(counts.back()) * size + GuardBytes,
                        GuardByte);
@@ -41,10 +42,9 @@ RankMemory::RankMemory(const Side &side, uint32_t rank, bool unaligned)
     out.chunk = side.chunkOf(type, param.layer);
     out.dtype = type.dtype;
     out.rank = type.rank;
-    int64_t stride = 1;
-    for (uint32_t dim = type.rank; dim-- > 0; stride *= type.shape[dim]) {
-      out.shape[dim] = type.shape[dim];
-      out.stride[dim] = stride;
+    for (uint32_t dim = 0; dim < type.rank; ++dim) {
+      out.shape[dim] = shape.shape[dim];
+      out.stride[dim] = shape.stride[dim];
     }
     bound.push_back(out);
   }

@@ -52,15 +52,19 @@ public:
               wayOf(tables.source, rank, type) != box.source_way)
             continue;
           int64_t before = 0, all = 0;
+          // Holders take turns in who has the first part.
+          uint64_t turn = b + (layer == DELTA_NONE ? 0 : layer) +
+                          (expert == DELTA_NONE ? 0 : expert);
           for (uint32_t r = 0; r < tables.source.ranks_per_replica; ++r)
             if (holds(tables.source, r, type, layer, expert) &&
                 wayOf(tables.source, r, type) == box.source_way) {
               before += r < rank;
               ++all;
             }
+          int64_t part = (before + int64_t(turn)) % all;
           OracleRow row = {destinations(box, layer, expert),
-                           before * box.num_tiles / all,
-                           (before + 1) * box.num_tiles / all};
+                           part * box.num_tiles / all,
+                           (part + 1) * box.num_tiles / all};
           if (row.begin < row.end && !row.ranks.empty())
             rows[Key(b, layer, expert)] = row;
         }

@@ -171,7 +171,7 @@ TEST(CheckTablesTest, RefusesTablesThatDoNotFit) {
                 std::to_string(sizeof(delta_tables_t)));
   EXPECT_EQ(
       refused([](auto &tables, auto &, auto &) { tables.abi_version = 9; }),
-      "plan tables: ABI version 9, this is 1");
+      "plan tables: ABI version 9, this is 2");
   EXPECT_EQ(refused([](auto &, auto &boxes, auto &) {
               std::swap(boxes.front(), boxes.back());
             }),

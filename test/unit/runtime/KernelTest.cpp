@@ -130,7 +130,11 @@ TYPED_TEST(KernelTest, GatherDiffAndAdvanceAgreeWithTheDefinition) {
         ASSERT_EQ(tileOf(box, int64_t(tile)).numElements(), n);
         EXPECT_EQ(elementsBefore(box, int64_t(tile)), before);
         before += int64_t(n);
-        for (delta_value_op_t op : {DELTA_VALUE_ID, DELTA_VALUE_ADD_ONE}) {
+        for (delta_value_op_t op :
+             {delta_value_op_t(DELTA_VALUE_ID),
+              delta_value_op_t(DELTA_VALUE_ADD_ONE),
+              DELTA_VALUE_NEG_EXP | DELTA_VALUE_VIA(DELTA_BF16),
+              delta_value_op_t(DELTA_VALUE_PLUS_ONE)}) {
           // `snapshot` is one element off its alignment to 16 bytes.
           std::vector<Bits> memory(n + 1), now(n);
           Bits *snapshot = memory.data() + 1;
@@ -218,17 +222,18 @@ TYPED_TEST(KernelTest, FingerprintsAgreeWithTheDefinition) {
                                    0x1111, 0x2222};
       auto tiles = tilesOf(box, neutral);
       for (size_t tile = 0; tile < tiles.size(); ++tile) {
+        const delta_value_op_t op =
+            tile % 2 ? DELTA_VALUE_NEG_EXP : DELTA_VALUE_ADD_ONE;
         uint64_t fromSource = 0, fromImage = 0;
         for (auto [element, place] : tiles[tile]) {
           uint64_t both =
               weight(0x1111, place / columns) * weight(0x2222, place % columns);
           auto bits = source[size_t(element)];
-          fromSource += applyOp<TypeParam>(bits, DELTA_VALUE_ADD_ONE) * both;
+          fromSource += applyOp<TypeParam>(bits, op) * both;
           fromImage += held[size_t(place + 5)] * both;
         }
         EXPECT_EQ(kernels.fingerprint(&box, int64_t(tile), nullptr,
-                                      source.data(), DELTA_VALUE_ADD_ONE,
-                                      &position),
+                                      source.data(), op, &position),
                   fromSource);
         EXPECT_EQ(kernels.fingerprint(&box, int64_t(tile), &image, held.data(),
                                       DELTA_VALUE_ADD_ONE, &position),
@@ -361,6 +366,132 @@ TEST(ValueOpsTest, NarrowsEveryFp16Back) {
     if ((bits & 0x7fff) <= 0x7c00) {
       EXPECT_EQ(Fp16::narrow(Fp16::widen(uint16_t(bits))), bits);
     }
+}
+
+namespace {
+
+/// Formats by their delta_dtype_t.
+struct Format {
+  int exponentBits, mantissaBits;
+};
+constexpr Format Formats[] = {{}, {8, 7}, {5, 10}, {8, 23}};
+
+/// `x` rounded to the format: to a multiple of its quantum there, ties to even.
+double roundTo(delta_dtype_t type, double x) {
+  const Format &format = Formats[type];
+  if (x == 0 || std::isinf(x))
+    return x;
+  int bias = (1 << (format.exponentBits - 1)) - 1;
+  int exponent = std::max(std::ilogb(x), 1 - bias) - format.mantissaBits;
+  double rounded =
+      std::ldexp(std::nearbyint(std::ldexp(x, -exponent)), exponent);
+  return std::fabs(rounded) >= std::ldexp(1.0, bias + 1)
+             ? std::copysign(INFINITY, x)
+             : rounded;
+}
+
+double decodeAs(delta_dtype_t type, uint32_t bits) {
+  return decode(bits, Formats[type].exponentBits, Formats[type].mantissaBits);
+}
+
+/// The steps of an op in doubles. Sums with 1 are exact where it matters.
+double stepsOf(delta_dtype_t from, double x, delta_value_op_t op,
+               delta_dtype_t to) {
+  delta_dtype_t type = from;
+  if (op & DELTA_VALUE_ADD_ONE)
+    x = roundTo(type, x + 1);
+  if (DELTA_VALUE_VIA_TYPE(op)) {
+    type = DELTA_VALUE_VIA_TYPE(op);
+    x = roundTo(type, x);
+  }
+  if (op & DELTA_VALUE_NEG_EXP) {
+    type = DELTA_FP32;
+    x = roundTo(type, -std::exp(x));
+  }
+  if (op & DELTA_VALUE_PLUS_ONE)
+    x = roundTo(type, x + 1);
+  return roundTo(to, x);
+}
+
+/// All ops of an engine on some bits, against doubles.
+template <typename Element>
+void expectSteps(delta_dtype_t from, delta_dtype_t to, uint32_t bits) {
+  double x = decodeAs(from, bits);
+  for (delta_value_op_t forms = 0; forms < 8; ++forms)
+    for (delta_dtype_t via : {0u, 1u, 2u, 3u}) {
+      delta_value_op_t op = forms | DELTA_VALUE_VIA(via);
+      uint32_t found = applyOp<Element>(typename Element::Source(bits), op);
+      double wanted = stepsOf(from, x, op, to);
+      double value = decodeAs(to, found);
+      ASSERT_TRUE(value == wanted &&
+                  std::signbit(value) == std::signbit(wanted))
+          << std::hex << bits << " op " << op << ": " << found << ", wanted "
+          << wanted;
+    }
+}
+
+/// Bits of every kind: all exponents, with few and with many mantissa bits.
+std::vector<uint32_t> specialFp32() {
+  std::vector<uint32_t> out;
+  for (uint32_t sign : {0u, 0x80000000u})
+    for (uint32_t exponent = 0; exponent < 256; ++exponent)
+      for (uint32_t mantissa :
+           {0u, 1u, 0x7fffu, 0x8000u, 0x8001u, 0x2aaaaau, 0x400000u, 0x7fffffu})
+        if (exponent < 255 || mantissa == 0)
+          out.push_back(sign | exponent << 23 | mantissa);
+  // Around the ends of exp in fp32: 88.7, -87.3, -103.97.
+  for (uint32_t near : {0x42b17218u, 0xc2aeac50u, 0xc2cff1b5u})
+    for (uint32_t i = 0; i < 64; ++i)
+      out.push_back(near - 32 + i);
+  for (int64_t i = 0; i < 20000; ++i)
+    out.push_back(bitsOfFloat(float(int32_t(weight(17, i))) * 0x1p-24f));
+  return out;
+}
+
+} // namespace
+
+TEST(ValueOpsTest, StepsOfEveryOpAgreeWithDoubles) {
+  for (uint32_t bits = 0; bits < 65536; ++bits) {
+    if ((bits & 0x7fff) <= 0x7f80) {
+      expectSteps<Bf16>(DELTA_BF16, DELTA_BF16, bits);
+      expectSteps<Widened<Bf16>>(DELTA_BF16, DELTA_FP32, bits);
+    }
+    if ((bits & 0x7fff) <= 0x7c00) {
+      expectSteps<Fp16>(DELTA_FP16, DELTA_FP16, bits);
+      expectSteps<Widened<Fp16>>(DELTA_FP16, DELTA_FP32, bits);
+    }
+  }
+  for (uint32_t bits : specialFp32()) {
+    expectSteps<Fp32>(DELTA_FP32, DELTA_FP32, bits);
+    expectSteps<Narrowed<Bf16>>(DELTA_FP32, DELTA_BF16, bits);
+    expectSteps<Narrowed<Fp16>>(DELTA_FP32, DELTA_FP16, bits);
+  }
+}
+
+TEST(ValueOpsTest, ANanKeepsItsSignAndPayloadInEveryStep) {
+  const delta_value_op_t negExp = DELTA_VALUE_NEG_EXP;
+  EXPECT_EQ(negExpOfBits(0xff801234u), 0xffc01234u);
+  EXPECT_EQ(applyOp<Widened<Bf16>>(0xff85, negExp), 0xffc50000u);
+  EXPECT_EQ(applyOp<Bf16>(0x7f81, negExp), 0x7fc1u);
+  EXPECT_EQ(applyOp<Bf16>(0xff81, DELTA_VALUE_PLUS_ONE), 0xffc1u);
+  EXPECT_EQ(applyOp<Fp16>(0x7d55, negExp | DELTA_VALUE_PLUS_ONE), 0x7f55u);
+  EXPECT_EQ(applyOp<Narrowed<Bf16>>(0x7f9234ffu, negExp), 0x7fd2u);
+  EXPECT_EQ(applyOp<Fp32>(0x7f9234ffu, DELTA_VALUE_VIA(DELTA_BF16)),
+            0x7fd20000u);
+  EXPECT_EQ(applyOp<Fp32>(0xff9234ffu, DELTA_VALUE_VIA(DELTA_FP16)),
+            0xffd22000u);
+}
+
+TEST(ValueOpsTest, NegExpAtItsEnds) {
+  EXPECT_EQ(negExpOfBits(0x00000000u), 0xbf800000u); // exp(0) = 1
+  EXPECT_EQ(negExpOfBits(0x80000000u), 0xbf800000u);
+  EXPECT_EQ(negExpOfBits(0x7f800000u), 0xff800000u); // inf -> -inf
+  EXPECT_EQ(negExpOfBits(0xff800000u), 0x80000000u); // -inf -> -0
+  EXPECT_EQ(negExpOfBits(0x00000001u), 0xbf800000u);
+  EXPECT_EQ(negExpOfBits(0x42b17217u), 0xff7fff84u); // the last finite one
+  EXPECT_EQ(negExpOfBits(0x42b17218u), 0xff800000u);
+  EXPECT_EQ(negExpOfBits(0xc2cff1b4u), 0x80000001u); // the last that is not 0
+  EXPECT_EQ(negExpOfBits(0xc2cff1b5u), 0x80000000u);
 }
 
 TEST(ValueOpsTest, KnownValuesOfTheReference) {

@@ -71,14 +71,14 @@ TEST(OtherPlanTest, ANewerPlanOffersNothingThatOld) {
   EXPECT_NE(query(0x7fffffff), nullptr);
   dlclose(library);
   EXPECT_EQ(refusal(DELTA_NEWER_PLAN),
-            DELTA_NEWER_PLAN ": plan of a newer ABI than version 1, which this "
+            DELTA_NEWER_PLAN ": plan of a newer ABI than version 2, which this "
                              "tool takes; update the tool");
 }
 
 TEST(OtherPlanTest, RefusesAnOlderVersion) {
   EXPECT_EQ(refusal(DELTA_OLDER_PLAN),
-            DELTA_OLDER_PLAN ": plan of ABI version 0, this tool takes version "
-                             "1; compile the model again");
+            DELTA_OLDER_PLAN ": plan of ABI version 1, this tool takes version "
+                             "2; compile the model again");
 }
 
 TEST(OtherPlanTest, RefusesAShorterTable) {

@@ -159,6 +159,7 @@ void TestPlan::addClass(delta_side_id_t id, uint32_t index, bool isCopy) {
   type.axis = cut.axis;
   type.ways = cut.ways;
   type.copy_of = isCopy ? index : DELTA_NONE;
+  type.part_of = DELTA_NONE;
   classes[id].push_back(type);
   matrixOf[id].push_back(index);
 }
