@@ -96,10 +96,10 @@ static bool serves(FamilyOp family, const Model &model) {
 static OwningOpRef<ModuleOp> findFamily(MLIRContext &context,
                                         const Model &model,
                                         const std::string &folder,
-                                        fs::path &path) {
+                                        bool isLayout, fs::path &path) {
   std::vector<fs::path> files;
-  std::error_code error;
-  for (const auto &entry : fs::directory_iterator(folder, error))
+  std::error_code failure;
+  for (const auto &entry : fs::directory_iterator(folder, failure))
     if (entry.path().extension() == ".mlir")
       files.push_back(entry.path());
   std::sort(files.begin(), files.end());
@@ -124,9 +124,15 @@ static OwningOpRef<ModuleOp> findFamily(MLIRContext &context,
   std::string what = model.modelType.empty()
                          ? "no model_type and no known architecture"
                          : "model_type \"" + model.modelType + "\"";
-  emitError(FileLineColLoc::get(&context, model.configPath, 1, 1))
-      << "config has " << what << "; known types are " << list
-      << "; pass another family with --family file.mlir";
+  InFlightDiagnostic error =
+      emitError(FileLineColLoc::get(&context, model.configPath, 1, 1))
+      << "config has " << what << "; ";
+  if (isLayout)
+    error << "engine \"" << model.engine->engine << "\" has layouts for "
+          << list << "; give another layout with rollout.layout";
+  else
+    error << "known types are " << list
+          << "; pass another family with --family file.mlir";
   return {};
 }
 
@@ -136,9 +142,10 @@ static OwningOpRef<ModuleOp>
 readFamily(MLIRContext &context, const Model &model, const std::string &given,
            const std::string &folder, const std::string &modelFolder) {
   fs::path path = given;
-  OwningOpRef<ModuleOp> module = given.empty()
-                                     ? findFamily(context, model, folder, path)
-                                     : parseFamilyFile(context, path);
+  OwningOpRef<ModuleOp> module =
+      given.empty()
+          ? findFamily(context, model, folder, folder != modelFolder, path)
+          : parseFamilyFile(context, path);
   if (!module)
     return {};
   int64_t count = std::distance(module->getOps<FamilyOp>().begin(),
