@@ -40,7 +40,9 @@ def check(folder: Path, models: str, says: Path) -> str:
     printed = re.sub(
         re.escape(models) + r"(/\S+?):\d+:\d+:", r"%models\1:", run.stderr
     )
-    printed = re.sub(r"(known types are )[^;]+", r"\1%types", printed)
+    printed = re.sub(
+        r"(known types are |has layouts for )[^;]+", r"\1%types", printed
+    )
     if run.returncode != 1:
         return f"exit code {run.returncode}, required 1\n{printed}"
     if run.stdout or output.read_text() != BEFORE:
