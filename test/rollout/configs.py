@@ -19,7 +19,9 @@ from cases import (  # noqa: E402
 from families import (  # noqa: E402
     GEMMA3, GLM, LLAMA, MISTRAL, MIXTRAL, PARALLEL, QWEN2,
 )
-from latent import DEEPSEEK3, KIMI  # noqa: E402
+from latent import (  # noqa: E402
+    DEEPSEEK2, DEEPSEEK2_LITE, DEEPSEEK3, KIMI,
+)
 
 # SGLang asks for a key that published configurations have not.
 HYBRID = {**HYBRID, "mamba_n_groups": HYBRID["n_groups"]}
@@ -30,6 +32,16 @@ HYBRID_EXPERTS = {
 ONE_GROUP = {**HYBRID, "n_groups": 1, "mamba_n_groups": 1}
 GROUPED = {**DEEPSEEK3, "n_group": 2, "topk_group": 1}
 BIASED = {**BIASED, "intermediate_size": 12}
+NEXT = {**NEXT, "moe_intermediate_size": 12}
+
+
+def wider(config: dict) -> dict:
+    """Experts that four ranks cut."""
+    text = {**config["text_config"], "moe_intermediate_size": 12}
+    return {**config, "text_config": text}
+
+
+SEEING_SPARSE, SEEING_EXPERTS = wider(SEEING_SPARSE), wider(SEEING_EXPERTS)
 SPARSE_TEXT = {
     **SEEING_SPARSE["text_config"], "tie_word_embeddings": False,
     "architectures": ["Qwen3_5MoeForCausalLM"],
@@ -44,6 +56,7 @@ MODELS: dict[str, dict[str, dict]] = {
     "qwen3_moe": {"": EXPERTS},
     "mixtral": {"": MIXTRAL},
     "glm4_moe": {"": GLM},
+    "deepseek_v2": {"": DEEPSEEK2, "lite": DEEPSEEK2_LITE},
     "deepseek_v3": {"": DEEPSEEK3},
     "kimi_k2": {"": KIMI},
     "qwen3_next": {"": NEXT},

@@ -61,7 +61,7 @@ def sparse(model: Model) -> None:
 
 
 def shared(model: Model) -> None:
-    """DeepSeek-V3 and GLM-4-MoE: leading dense layers, then shared experts."""
+    """DeepSeek and GLM-4-MoE: leading dense layers, then shared experts."""
     c, glm = model.config, model.kind == "glm4_moe"
     count, size = c["n_routed_experts"], c["moe_intermediate_size"]
     common = model.key("n_shared_experts", default=0)
@@ -82,8 +82,9 @@ def shared(model: Model) -> None:
         else:
             model.add(f"{at}.mlp.gate.weight", (count, model.hidden),
                       "fp32" if glm else None)
-            model.add(
-                f"{at}.mlp.gate.e_score_correction_bias", (count,), "fp32")
+            if glm or c.get("topk_method") == "noaux_tc":
+                model.add(
+                    f"{at}.mlp.gate.e_score_correction_bias", (count,), "fp32")
             if common and not fused:
                 model.swiglu(f"{at}.mlp.shared_experts", common * size,
                              model.rank.tp)

@@ -20,11 +20,12 @@ from .models import Model
 from .parameters import Parameter, Tensor
 from .vision import tower
 
+LATENT = ("deepseek_v2", "deepseek_v3", "kimi_k2")
 CLASSES = {
     **dict.fromkeys(
         ("llama", "mistral", "qwen2", "qwen3", "gemma3", "qwen3_vl"), dense),
     **dict.fromkeys(("qwen3_moe", "mixtral", "qwen3_vl_moe"), sparse),
-    **dict.fromkeys(("deepseek_v3", "kimi_k2", "glm4_moe"), shared),
+    **dict.fromkeys(("glm4_moe", *LATENT), shared),
     **dict.fromkeys(("qwen3_next", "qwen3_5", "qwen3_5_moe"), delta_net),
     "gpt_oss": gpt_oss, "nemotron_h": nemotron_h, "falcon_h1": falcon_h1,
 }
@@ -55,7 +56,7 @@ def stacked(model: Model) -> dict[str, tuple[str, object]]:
     if model.kind == "nemotron_h":
         return ATTENTION
     table = {**ATTENTION, **SWIGLU}
-    if model.kind in ("deepseek_v3", "kimi_k2"):
+    if model.kind in LATENT:
         table = dict(SWIGLU)
         if model.key("q_lora_rank"):
             name = FUSED_A[model.engine]
@@ -188,9 +189,7 @@ def load(
                 reached.add(name)
                 model.parameters[target].load(
                     untransposed(model, name, tensor), shard)
-        if model.engine == "sglang" and model.kind in (
-            "deepseek_v3", "kimi_k2"
-        ):
+        if model.engine == "sglang" and model.kind in LATENT:
             absorb(model)
         world.append(model.parameters)
     lost = sorted(tensors.keys() - reached)

@@ -68,6 +68,29 @@ def unknown_layouts(engine: str) -> list[str]:
     ]
 
 
+def refused(case: Case) -> str:
+    """Why a layout takes no stages, where the document does not know which
+    stage holds what."""
+    if case.rollout.get("pp", 1) == 1:
+        return ""
+    if "vision_config" in case.config:
+        return "which stages have the vision tower is not known"
+    if case.layout == "gemma3_text" and case.rollout["engine"] == "sglang":
+        return "stages of this model are not known"
+    return ""
+
+
+def check_refusal(case: Case, folder: Path) -> None:
+    model = write_json(
+        folder / "model.json",
+        {"config": case.config, "trainer": case.trainer,
+         "rollout": case.rollout})
+    result = tool("delta-compile", model, "-o", folder / "plan.so")
+    assert result.returncode == 1
+    assert refused(case) in messages(result)
+    assert not (folder / "plan.so").exists()
+
+
 def run(folder: Path, config: dict, trainer: dict, rollout: dict,
         *options: object) -> tuple[dict, Path]:
     """Counts of a run that ends well, and where the memory is."""

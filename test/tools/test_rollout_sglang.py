@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from rollout.configs import MODELS  # noqa: E402
 from rollout.syncs import (  # noqa: E402, F401
-    Case, checkpoints, layouts, unknown_layouts, verify,
+    Case, check_refusal, checkpoints, layouts, refused, unknown_layouts, verify,
 )
 
 pytestmark = needs_tools
@@ -55,7 +55,7 @@ ANY = {
         {"tp": 2, "ep": 2, "cp": 2}, sglang(tp=2, replicas=2)),
     "sequential": (
         {"tp": 2, "ep": 2, "experts": "sequential"}, sglang(tp=2, ep=2)),
-    "key_heads_on_four_ranks_each": ({"tp": 4, "ep": 2}, sglang(tp=8)),
+    "key_heads_on_four_ranks_each": ({"tp": 4, "ep": 2}, sglang(tp=8, ep=8)),
     "tp_inside_ep": ({"tp": 2, "ep": 2}, sglang(tp=4, ep=2)),
     "attention_dp": (
         {"tp": 2, "ep": 2}, sglang(tp=2, ep=2, attention_dp=2)),
@@ -102,4 +102,7 @@ def test_every_layout_has_a_model() -> None:
 def test_engine_holds_what_its_loader_would(
     case, checkpoints, tmp_path  # noqa: F811
 ) -> None:
-    verify(case, checkpoints, tmp_path)
+    if refused(case):
+        check_refusal(case, tmp_path)
+    else:
+        verify(case, checkpoints, tmp_path)

@@ -153,7 +153,8 @@ def test_keys_alone_reach_every_rank_that_repeats_them(
 ) -> None:
     held = "model.layers.0.self_attn.qkv_proj.weight"
     with Trap(
-        tmp_path, EXPERTS, {"tp": 2, "ep": 2}, {"engine": engine, "tp": 8}
+        tmp_path, EXPERTS, {"tp": 2, "ep": 2},
+        {"engine": engine, "tp": 8, "ep": 8}
     ) as trap:
         # Two key heads of 2 rows; ranks 4 to 7 hold the second, behind one
         # head of queries.
