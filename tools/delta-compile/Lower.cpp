@@ -181,9 +181,10 @@ private:
     }
     row.num_experts = original.getExperts() ? side.getExperts() : 0;
     StringRef axis = original.getAxis().value_or("");
-    row.axis = axis == "tp"    ? DELTA_AXIS_TP
-               : axis == "etp" ? DELTA_AXIS_ETP
-                               : DELTA_AXIS_NONE;
+    row.axis = axis == "tp"      ? DELTA_AXIS_TP
+               : axis == "etp"   ? DELTA_AXIS_ETP
+               : axis == "stage" ? DELTA_AXIS_STAGE
+                                 : DELTA_AXIS_NONE;
     row.ways = original.getWays().value_or(1);
     row.copy_of =
         copy ? classes.number.lookup(original.getOperation()) : DELTA_NONE;
