@@ -77,7 +77,9 @@ void Interpreter::placeLayers() {
     for (int64_t stage = 0; stage < g.pp; ++stage)
       for (int64_t local = 0;
            local < g.stageLayers[size_t(stage)][size_t(chunk)]; ++local)
-        places.push_back({stage, chunk, local});
+        places.push_back(
+            {stage, chunk,
+             checked.engine.empty() ? local : int64_t(places.size())});
   for (size_t i = 0; i < g.stackLayers.size(); ++i)
     for (int64_t local = 0; local < g.stackLayers[i]; ++local)
       places.push_back(g.stackStages[i] == Stage::First
@@ -192,7 +194,6 @@ LocalParam Interpreter::stackOf(int64_t param, const LocalParam &local,
   const auto [begin, end] = slotsOf(at.ep);
   const int64_t extra = checked.params[size_t(param)].extra;
   const int64_t size = count(localShape(param));
-  stack.names = namesOf(param, local.layer, kNone);
   stack.shape = localShape(param);
   stack.shape.insert(stack.shape.begin(), end - begin + extra);
   for (int64_t slot = begin; slot < end; ++slot)
@@ -222,16 +223,17 @@ std::vector<LocalParam> Interpreter::paramsOf(int64_t rank) const {
       local.layer = layer;
       local.chunk = place.chunk;
       if (param.stack) {
+        local.names = namesOf(i, place.local, kNone);
         held.push_back(stackOf(i, local, at));
         continue;
       }
-      // A trainer's names count the layers of a chunk, and its own experts.
-      const int64_t named = engine ? layer : place.local;
+      // A trainer's names count a rank's own experts.
       const auto [begin, end] =
           param.expert ? slotsOf(at.ep) : std::pair<int64_t, int64_t>(0, 1);
       for (int64_t slot = begin; slot < end; ++slot) {
         local.expert = param.expert ? expertIn(layer, slot) : kNone;
-        local.names = namesOf(i, named, engine ? local.expert : slot - begin);
+        local.names =
+            namesOf(i, place.local, engine ? local.expert : slot - begin);
         local.shape = localShape(i);
         local.pieces = {{i, local.expert, wayOf(i, at), 0}};
         held.push_back(local);

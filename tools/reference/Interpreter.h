@@ -40,7 +40,9 @@ struct Domain {
 struct LayerPlace {
   int64_t stage = 0;
   int64_t chunk = 0;
-  int64_t local = 0; ///< restarts in every chunk
+  /// Number in names. It restarts in every chunk; an engine counts through its
+  /// decoder. In a stack of layers it is the number there.
+  int64_t local = 0;
 };
 
 /// A rank's coordinates, as dense parameters and as experts see them, and its

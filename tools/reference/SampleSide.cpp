@@ -58,17 +58,16 @@ bool SideView::holds(int64_t param, uint32_t rank, int64_t layer,
       isExperts != (expert != kNone) || place.stage != at.pp ||
       place.chunk != int64_t(chunk))
     return false;
-  int64_t namedLayer = place.local, namedExpert = expert;
+  int64_t namedExpert = expert;
   if (isExperts) {
     std::vector<int64_t> own = expertsOf(layer, at.ep);
     auto it = std::find(own.begin(), own.end(), expert);
     if (it == own.end())
       return false;
-    namedExpert = it - own.begin();
+    if (side.engine.empty())
+      namedExpert = it - own.begin();
   }
-  if (!side.engine.empty())
-    namedLayer = layer, namedExpert = expert;
-  return expandName(record.names[0], namedLayer, namedExpert) == name;
+  return expandName(record.names[0], place.local, namedExpert) == name;
 }
 
 /// Sizes of one shard, by the rule that finds its elements.

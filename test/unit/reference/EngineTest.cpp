@@ -507,15 +507,23 @@ TEST(Engine, parametersOfARank) {
   EXPECT_EQ(held[9].pieces[0].way, 2);
 }
 
-/// The engine on the second of two stages: names keep the layer's number.
+/// The engine on the second of two stages: names keep the layer's number, which
+/// begins anew in a stack.
 TEST(Engine, layersKeepTheirNumbers) {
   Side side = example::engineSide();
+  side.numLayers = 3;
   side.geometry.pp = 2;
   side.geometry.stageLayers = {{1}, {1}};
+  side.geometry.stackLayers = {1};
+  side.geometry.stackStages = {Stage::Last};
+  side.geometry.slots.push_back({0, 1, 2, 0, 1});
+  side.params.push_back(
+      example::param("v.{layer}", {2}, Stage::Layers, {2}, 30));
   std::string error;
   const auto engine = Interpreter::create(side, error);
   ASSERT_TRUE(engine) << error;
   EXPECT_EQ(engine->paramsOf(4).front().names.front(), "m.1.qk");
+  EXPECT_EQ(engine->paramsOf(4).back().names.front(), "v.0");
 }
 
 } // namespace
