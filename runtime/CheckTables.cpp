@@ -53,7 +53,9 @@ static Status checkStack(const delta_tables_t &tables, const delta_side_t &side,
               uint64_t(type.shape[0]) == uint64_t(most) + type.extra_slots,
           "class %u: shape %s, required are %u slots and %u extra ones", index,
           shapeText(type.shape, type.rank).c_str(), most, type.extra_slots);
-  REQUIRE(type.expert_stride * type.shape[0] == numElements(type),
+  REQUIRE(type.expert_stride > 0 &&
+              numElements(type) / type.expert_stride == type.shape[0] &&
+              numElements(type) % type.expert_stride == 0,
           "class %u: experts are %lld elements apart", index,
           static_cast<long long>(type.expert_stride));
   REQUIRE(dimensionAt(type, 0) == 0,

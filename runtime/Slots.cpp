@@ -93,7 +93,8 @@ Status delta::runtime::checkSlots(const delta_tables_t &tables,
   const delta_side_t &side = tables.destination;
   if (!slots.first || !slots.expert)
     return wrong("a table is null");
-  if (slots.num_tables != 1 && slots.num_tables != side.num_layers)
+  if (slots.num_tables != 1 &&
+      (slots.num_tables == 0 || slots.num_tables != side.num_layers))
     return wrong(std::to_string(slots.num_tables) +
                  " tables, required are 1 or " +
                  std::to_string(side.num_layers) + ", one for each layer");

@@ -68,7 +68,8 @@ std::vector<uint8_t> delta::fuzz::encode(const delta_tables_t &tables) {
     out.rows(reinterpret_cast<const uint8_t *>(side), SideBytes);
   for (uint32_t count :
        {tables.destination_is_hf, tables.num_layer_kinds, tables.num_layer_ids,
-        tables.num_boxes, tables.num_images})
+        tables.num_boxes, tables.num_images, uint32_t(tables.engine != nullptr),
+        tables.slots.num_slots, tables.slots.num_tables, tables.num_refreshes})
     out.one(count);
   out.one(tables.fingerprint);
   for (const delta_side_t *side : sides) {
@@ -80,6 +81,13 @@ std::vector<uint8_t> delta::fuzz::encode(const delta_tables_t &tables) {
   out.rows(tables.layer_ids, tables.num_layer_ids);
   out.rows(tables.boxes, tables.num_boxes);
   out.rows(tables.images, tables.num_images);
+  if (tables.slots.num_slots) {
+    out.rows(tables.slots.first, tables.destination.ep + 1);
+    out.rows(tables.slots.expert,
+             tables.slots.num_slots * tables.slots.num_tables);
+  }
+  for (uint32_t i = 0; i < tables.num_refreshes; ++i)
+    out.one(tables.refreshes[i].class_index);
   std::vector<std::string> texts;
   for (const delta_side_t *side : sides)
     texts.insert(texts.end(), side->names, side->names + side->num_names);
@@ -103,6 +111,32 @@ static void readText(Reader &in, std::string &text) {
   }
 }
 
+/// What only an engine has. Numbers beyond MaxRows are more than a fuzzer
+/// should spend its time on.
+static void readEngine(Reader &in, bool isEngine, delta_tables_t &tables,
+                       std::vector<uint32_t> &first,
+                       std::vector<uint32_t> &experts,
+                       std::vector<delta_refresh_t> &refreshes) {
+  tables.engine = isEngine ? "engine" : nullptr;
+  delta_slots_t &slots = tables.slots;
+  if (slots.num_slots) {
+    in.failed |= slots.num_slots > MaxRows || slots.num_tables > MaxRows ||
+                 tables.destination.ep > MaxRows;
+    if (in.failed)
+      return;
+    in.rows(first, tables.destination.ep + 1);
+    for (uint32_t i = 0; i < slots.num_tables; ++i)
+      in.rows(experts, slots.num_slots);
+    slots.first = first.data();
+    slots.expert = experts.data();
+  }
+  std::vector<uint32_t> classes;
+  in.rows(classes, tables.num_refreshes);
+  for (uint32_t index : classes)
+    refreshes.push_back({index, 0, "refresh"});
+  tables.refreshes = refreshes.data();
+}
+
 std::unique_ptr<OwnedTables> OwnedTables::decode(const uint8_t *bytes,
                                                  size_t size) {
   auto out = std::make_unique<OwnedTables>();
@@ -114,9 +148,12 @@ std::unique_ptr<OwnedTables> OwnedTables::decode(const uint8_t *bytes,
     in.one(head);
     memcpy(static_cast<void *>(side), head, SideBytes);
   }
+  uint32_t isEngine = 0;
   for (uint32_t *count :
        {&tables.destination_is_hf, &tables.num_layer_kinds,
-        &tables.num_layer_ids, &tables.num_boxes, &tables.num_images})
+        &tables.num_layer_ids, &tables.num_boxes, &tables.num_images, &isEngine,
+        &tables.slots.num_slots, &tables.slots.num_tables,
+        &tables.num_refreshes})
     in.one(*count);
   in.one(tables.fingerprint);
   for (int i = 0; i < 3; ++i) {
@@ -132,6 +169,8 @@ std::unique_ptr<OwnedTables> OwnedTables::decode(const uint8_t *bytes,
   in.rows(out->layerIds, tables.num_layer_ids);
   in.rows(out->boxes, tables.num_boxes);
   in.rows(out->images, tables.num_images);
+  readEngine(in, isEngine != 0, tables, out->slotFirst, out->slotExperts,
+             out->refreshes);
   for (int i = 0; i < 3; ++i) {
     SideRows &rows = out->sides[i];
     in.failed |= sides[i]->num_names > MaxRows;

@@ -48,6 +48,8 @@ private:
   std::vector<uint32_t> layerIds;
   std::vector<delta_box_t> boxes;
   std::vector<delta_image_t> images;
+  std::vector<uint32_t> slotFirst, slotExperts;
+  std::vector<delta_refresh_t> refreshes;
 };
 
 std::vector<uint8_t> encode(const delta_tables_t &tables);

@@ -15,6 +15,7 @@
 
 #include "TableCodec.h"
 #include "WireCase.h"
+#include "test/unit/runtime/EnginePlan.h"
 
 #include <dlfcn.h>
 
@@ -99,19 +100,23 @@ static void writeTables(const fs::path &folder) {
   ep2.tp = 2;
   ep2.ep = 2;
   ep2.replicas = 2;
-  auto add = [&](const char *name, const Geometry &from, const Geometry &to,
-                 bool isHf) {
-    TestPlan plan(from, to, isHf, 4, 4, mixedModel(from, to));
-    Bytes bytes = encode(plan.getTables());
+  auto addTables = [&](const char *name, const delta_tables_t &tables) {
+    Bytes bytes = encode(tables);
     auto read = OwnedTables::decode(bytes.data(), bytes.size());
     if (!read || checkTables(read->get()).failed())
       abort();
     write(folder / name, bytes);
   };
+  auto add = [&](const char *name, const Geometry &from, const Geometry &to,
+                 bool isHf) {
+    TestPlan plan(from, to, isHf, 4, 4, mixedModel(from, to));
+    addTables(name, plan.getTables());
+  };
   add("one-to-one", one, one, false);
   add("tp2-dp2-to-hf", tp2, one, true);
   add("pp2-vpp2-to-ep2", pp2, ep2, false);
   add("ep2-to-tp2", ep2, tp2, false);
+  addTables("engine", EnginePlan().tables);
 }
 
 int main(int argc, char **argv) {

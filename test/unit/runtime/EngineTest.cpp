@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "EnginePlan.h"
+#include "EngineCluster.h"
 
 #include "codegen/device/IndexFunctions.h"
 #include "runtime/Index.h"
