@@ -21,6 +21,8 @@
 #include "passes/Classes.h"
 #include "passes/Passes.h"
 
+#include <set>
+
 namespace delta {
 #define GEN_PASS_DEF_PLANROUTESPASS
 #include "passes/Passes.h.inc"
@@ -235,6 +237,35 @@ private:
     IndexMap inverse;
   };
 
+  static bool isRun(const Piece &piece) {
+    return piece.loops.size() == 1 && piece.loops[0].source == 1 &&
+           piece.loops[0].destination == 1;
+  }
+
+  /// Pieces of a way, its runs cut where those of other ways begin or end: what
+  /// two ways hold alike may go on with a way's own elements in one of them.
+  static std::vector<Piece> cutAtNeighbors(const ShardedMap &map, size_t way) {
+    std::set<int64_t> ends;
+    for (const IndexMap &other : map.ways)
+      for (const Piece &piece : other.pieces)
+        if (isRun(piece))
+          ends.insert({piece.destination, piece.lastDestination() + 1});
+    std::vector<Piece> out;
+    for (const Piece &piece : map.ways[way].pieces) {
+      if (!isRun(piece)) {
+        out.push_back(piece);
+        continue;
+      }
+      int64_t begin = piece.destination, last = piece.lastDestination() + 1;
+      int64_t shift = piece.source - piece.destination;
+      for (auto end = ends.upper_bound(begin); begin < last; ++end) {
+        out.push_back({begin + shift, begin, {{*end - begin, 1, 1}}});
+        begin = *end;
+      }
+    }
+    return out;
+  }
+
   static std::vector<Cell> cellsOf(TensorOp tensor) {
     std::vector<Cell> cells;
     ApplyOp apply = applyOf(tensor);
@@ -243,7 +274,7 @@ private:
       const ShardedMap &map = attr.getValue();
       size_t first = cells.size();
       for (size_t way = 0; way < map.ways.size(); ++way)
-        for (const Piece &piece : map.ways[way].pieces) {
+        for (const Piece &piece : cutAtNeighbors(map, way)) {
           auto known = llvm::find_if(
               llvm::make_range(cells.begin() + first, cells.end()),
               [&](const Cell &cell) { return cell.piece == piece; });

@@ -173,3 +173,31 @@ delta.family @layout engine "e" versions ["0"] model_types [] architectures [] {
   }
 }
 }
+
+// -----
+
+// A section that both ranks hold whole lies next to the rows of the second
+// one: in that rank they are one run, and the other rank's box is a part of it.
+// ROUTES-LABEL: module @groups
+// ROUTES: delta.route source 0 way 0 hf 0 <ways 1, 6 -> 6, {0 -> 0, 2 x (1, 1)}> to [0] ways [0] [1] [#delta.map<ways 1, 6 -> 4, {0 -> 0, 2 x (1, 1)}>]
+// ROUTES: delta.route source 0 way 0 hf 0 <ways 1, 6 -> 6, {2 -> 2, 2 x (1, 1)}> to [0] ways [1] [2] [#delta.map<ways 1, 6 -> 4, {2 -> 0, 2 x (1, 1)}>]
+// ROUTES: delta.route source 0 way 0 hf 0 <ways 1, 6 -> 6, {4 -> 4, 2 x (1, 1)}> to [0] ways [0] [2] [#delta.map<ways 1, 6 -> 4, {4 -> 2, 2 x (1, 1)}>]
+// ROUTES-NOT: delta.route
+module @groups attributes {delta.config = "{}", delta.source = {},
+    delta.destination = {tp = 2}} {
+delta.family @trainer model_types [] architectures [] {
+  delta.decoder 1
+  delta.on first {
+    %n = delta.param "w" [6] : storage
+    delta.tensor "w" = %n as [6]
+  }
+}
+delta.family @layout engine "e" versions ["0"] model_types [] architectures [] {
+  delta.decoder 1
+  delta.on first {
+    %w = delta.param "w" [6] : storage
+    %a = delta.unshard %w dim 0 over tp sections [4, 2 ways 1]
+    delta.tensor "w" = %a as [6]
+  }
+}
+}
