@@ -18,10 +18,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialect/DeltaDialect.h"
+#include "passes/Cells.h"
 #include "passes/Classes.h"
 #include "passes/Passes.h"
-
-#include <set>
 
 namespace delta {
 #define GEN_PASS_DEF_PLANROUTESPASS
@@ -229,66 +228,25 @@ private:
     return success();
   }
 
-  /// A piece of a producer and the ways that hold it.
-  struct Cell {
+  /// A cell of a producer, and its way back.
+  struct EngineCell {
     Operation *param;
-    Piece piece; ///< from the parameter to the tensor
-    SmallVector<std::pair<int64_t, int64_t>> ways;
+    Cell cell; ///< from the parameter to the tensor
     IndexMap inverse;
   };
 
-  static bool isRun(const Piece &piece) {
-    return piece.loops.size() == 1 && piece.loops[0].source == 1 &&
-           piece.loops[0].destination == 1;
-  }
-
-  /// Pieces of a way, its runs cut where those of other ways begin or end: what
-  /// two ways hold alike may go on with a way's own elements in one of them.
-  static std::vector<Piece> cutAtNeighbors(const ShardedMap &map, size_t way) {
-    std::set<int64_t> ends;
-    for (const IndexMap &other : map.ways)
-      for (const Piece &piece : other.pieces)
-        if (isRun(piece))
-          ends.insert({piece.destination, piece.lastDestination() + 1});
-    std::vector<Piece> out;
-    for (const Piece &piece : map.ways[way].pieces) {
-      if (!isRun(piece)) {
-        out.push_back(piece);
-        continue;
-      }
-      int64_t begin = piece.destination, last = piece.lastDestination() + 1;
-      int64_t shift = piece.source - piece.destination;
-      for (auto end = ends.upper_bound(begin); begin < last; ++end) {
-        out.push_back({begin + shift, begin, {{*end - begin, 1, 1}}});
-        begin = *end;
-      }
-    }
-    return out;
-  }
-
-  static std::vector<Cell> cellsOf(TensorOp tensor) {
-    std::vector<Cell> cells;
+  /// The cells of all parameters of a producer.
+  static std::vector<EngineCell> cellsOfTensor(TensorOp tensor) {
+    std::vector<EngineCell> cells;
     ApplyOp apply = applyOf(tensor);
     for (auto [value, attr] :
          llvm::zip(apply.getValues(), apply.getMaps().getAsRange<MapAttr>())) {
       const ShardedMap &map = attr.getValue();
-      size_t first = cells.size();
-      for (size_t way = 0; way < map.ways.size(); ++way)
-        for (const Piece &piece : cutAtNeighbors(map, way)) {
-          auto known = llvm::find_if(
-              llvm::make_range(cells.begin() + first, cells.end()),
-              [&](const Cell &cell) { return cell.piece == piece; });
-          if (known == cells.end()) {
-            IndexMap single{map.sourceSize(), map.destinationSize(), {piece}};
-            cells.push_back(
-                {value.getDefiningOp(), piece, {}, single.inverse()});
-            known = std::prev(cells.end());
-          }
-          if (!known->ways.empty() && known->ways.back().second == int64_t(way))
-            ++known->ways.back().second;
-          else
-            known->ways.push_back({way, way + 1});
-        }
+      for (Cell &cell : cellsOf(map)) {
+        IndexMap single{map.sourceSize(), map.destinationSize(), {cell.piece}};
+        cells.push_back(
+            {value.getDefiningOp(), std::move(cell), single.inverse()});
+      }
     }
     return cells;
   }
@@ -298,9 +256,9 @@ private:
                               ArrayRef<TensorOp> producers) {
     std::vector<Route> boxes = {route};
     for (TensorOp producer : producers) {
-      std::vector<Cell> &cells = cellsOfProducer[producer];
+      std::vector<EngineCell> &cells = cellsOfProducer[producer];
       if (cells.empty())
-        cells = cellsOf(producer);
+        cells = cellsOfTensor(producer);
       std::vector<Route> parts;
       for (const Route &box : boxes)
         if (failed(cut(box, producer, cells, parts)))
@@ -312,12 +270,13 @@ private:
   }
 
   LogicalResult cut(const Route &box, TensorOp producer,
-                    const std::vector<Cell> &cells, std::vector<Route> &parts) {
+                    const std::vector<EngineCell> &cells,
+                    std::vector<Route> &parts) {
     const Piece &whole = box.hf.pieces[0];
     int64_t covered = 0;
-    for (const Cell &cell : cells) {
-      if (whole.lastDestination() < cell.piece.destination ||
-          cell.piece.lastDestination() < whole.destination)
+    for (const EngineCell &cell : cells) {
+      if (whole.lastDestination() < cell.cell.piece.destination ||
+          cell.cell.piece.lastDestination() < whole.destination)
         continue;
       std::vector<Passage> found;
       if (!passages(whole, cell.inverse, found))
@@ -345,8 +304,8 @@ private:
     return success();
   }
 
-  void addImages(Route &part, const Cell &cell, const IndexMap &map) {
-    for (auto [begin, end] : cell.ways) {
+  void addImages(Route &part, const EngineCell &cell, const IndexMap &map) {
+    for (auto [begin, end] : cell.cell.ways) {
       part.images.push_back({to->number[cell.param], begin, end, map});
       for (Operation *user : cell.param->getUsers())
         if (isa<CopyOp>(user))
@@ -411,7 +370,7 @@ private:
   SideClasses source;
   SideOp destination; ///< null: the checkpoint's layout
   int64_t numSourceLayers;
-  llvm::DenseMap<Operation *, std::vector<Cell>> cellsOfProducer;
+  llvm::DenseMap<Operation *, std::vector<EngineCell>> cellsOfProducer;
   std::optional<SideClasses> to;
   std::vector<Route> routes;
 };

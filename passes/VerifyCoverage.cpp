@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialect/DeltaDialect.h"
+#include "passes/Cells.h"
 #include "passes/Classes.h"
 #include "passes/Coverage.h"
 #include "passes/NameTemplate.h"
@@ -260,9 +261,16 @@ private:
                << nameOf(first) << "\" and \"" << nameOf(param) << "\"";
       const ShardedMap &map = attr.getValue();
       size = map.destinationSize();
+      if (side.getEngine()) {
+        for (const Cell &cell : cellsOf(map)) {
+          claims.push_back({Box::destinationOf(cell.piece), claimants.size()});
+          int64_t way = cell.ways[0].first;
+          claimants.push_back({param, way, &map.ways[way]});
+        }
+        continue;
+      }
       for (size_t way = 0; way < map.ways.size(); ++way) {
-        for (const Piece &piece :
-             side.getEngine() ? notRepeated(map, way) : map.ways[way].pieces)
+        for (const Piece &piece : map.ways[way].pieces)
           claims.push_back({Box::destinationOf(piece), claimants.size()});
         claimants.push_back({param, int64_t(way), &map.ways[way]});
       }
@@ -291,46 +299,6 @@ private:
                              /*which=*/flaw->first == flaw->second);
     noteParams(diagnostic, apply);
     return diagnostic;
-  }
-
-  /// What a way holds and its neighbor before it does not hold at the same
-  /// places. Ways that repeat each other are neighbors.
-  static std::vector<Piece> notRepeated(const ShardedMap &map, size_t way) {
-    std::vector<Piece> own = map.ways[way].pieces;
-    if (way == 0)
-      return own;
-    for (const Piece &other : map.ways[way - 1].pieces) {
-      std::vector<Piece> rest;
-      for (const Piece &piece : own)
-        subtract(piece, other, rest);
-      own = std::move(rest);
-    }
-    return own;
-  }
-
-  /// Appends `piece` without what `other` maps alike. A run may be longer in
-  /// one way than in the next one, where it goes on with a way's own elements.
-  static void subtract(const Piece &piece, const Piece &other,
-                       std::vector<Piece> &rest) {
-    if (piece == other)
-      return;
-    auto isRun = [](const Piece &p) {
-      return p.loops.size() == 1 && p.loops[0].source == 1 &&
-             p.loops[0].destination == 1;
-    };
-    int64_t shift = piece.source - piece.destination;
-    if (!isRun(piece) || !isRun(other) ||
-        other.source - other.destination != shift)
-      return rest.push_back(piece);
-    auto append = [&](int64_t begin, int64_t end) {
-      if (begin < end)
-        rest.push_back({begin + shift, begin, {{end - begin, 1, 1}}});
-    };
-    int64_t begin = piece.destination, end = begin + piece.size();
-    int64_t from = std::clamp(other.destination, begin, end);
-    int64_t to = std::clamp(other.destination + other.size(), begin, end);
-    append(begin, from);
-    append(std::max(from, to), end);
   }
 
   /// A parameter element has exactly one image or is dropped.
