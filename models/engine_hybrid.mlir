@@ -255,18 +255,27 @@ delta.block @nemotron_layout {
   delta.use @without_nemotron_prediction
 }
 
+// Router, projections to and from a latent space where there is one, whole on
+// every rank, experts, a shared expert.
 delta.block @held_nemotron_experts {
   delta.symbol E = config "n_routed_experts"
   delta.symbol I = config "moe_intermediate_size"
-  delta.require (config "moe_latent_size" else H) == H,
-                "what engines do with experts in a smaller space is not known"
+  delta.symbol X = config "moe_latent_size" else H
+  delta.require (config "n_shared_experts" else 1) le 1,
+                "shared experts are not joined by the trainer"
   delta.use @expert_rules with has_shared = false,
       expert_groups = config "n_group" else 1
   delta.use @held_matrix with held = "gate.weight", tensor = "gate.weight",
       out = E, in = H
   delta.use @held_expert_bias
+  delta.if X ne H {
+    delta.use @held_matrix with held = "fc1_latent_proj.weight",
+        tensor = "fc1_latent_proj.weight", out = X, in = H
+    delta.use @held_matrix with held = "fc2_latent_proj.weight",
+        tensor = "fc2_latent_proj.weight", out = H, in = X
+  }
   delta.scope engine "experts.{routed}" hf "experts." {
-    delta.use @plain_slots with X = H
+    delta.use @plain_slots
   }
   delta.if (config "n_shared_experts" else 1) > 0 {
     delta.use @shared_expert_rules
