@@ -103,7 +103,7 @@ bool Checker::matchParam(const Holder &holder, const Expected &expected,
     return differ("shape " + toText(shape), "shape " + toText(shapeOf(info)));
   const Shape strides = viewed(stridesOf(expected.shape), expected.view);
   const Shape found(info.stride, info.stride + info.rank);
-  if (!expected.view.empty() && found != strides)
+  if (found != strides)
     return differ("strides " + toText(strides), "strides " + toText(found));
   if (dtypeName(info.dtype) != expected.dtype)
     return differ("dtype " + expected.dtype, dtypeName(info.dtype));
@@ -297,6 +297,8 @@ void Checker::reportMissing(const std::vector<Holder> &holders, bool neutral) {
           add(holder, index, -1, "values of its own", "a copy");
         continue;
       }
+      if ((*holder.expected)[index].isUnheld)
+        continue;
       const std::vector<uint64_t> &pending = holder.pending[index];
       for (size_t e = 0; e < pending.size(); ++e)
         if (pending[e] != kReceived && pending[e] != kPadding)

@@ -22,9 +22,10 @@ namespace delta::reference {
 
 /// Checks, element by element:
 /// - every rank of every side holds the parameters of the program: names,
-///   chunks, shapes, dtypes, layers, experts, copies;
+///   chunks, shapes, strides, dtypes, layers, experts, copies;
 /// - every element of the neutral layout is provided exactly once, by one
-///   source rank, from the right trainer element, with the right value op;
+///   source rank, from the right trainer element, with the right value op; a
+///   tensor that an engine does not hold need not be;
 /// - every element of every receiver, replicas included, receives the right
 ///   trainer element exactly once, and padding receives nothing.
 ///

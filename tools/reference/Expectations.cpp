@@ -117,7 +117,8 @@ std::vector<Expected> Expectations::trainerRank(const Interpreter &interpreter,
     const Param &param = interpreter.side().params[size_t(local.param)];
     expected.push_back({local.names, local.chunk, param.dtype, local.shape,
                         param.view, local.layer, local.expert,
-                        param.copyOf.has_value(), &rank.tags[i], nullptr});
+                        param.copyOf.has_value(), false, &rank.tags[i],
+                        nullptr});
   }
   return expected;
 }
@@ -145,6 +146,7 @@ bool Expectations::buildNeutral(std::string &error) {
                               tensor.layer,
                               tensor.expert,
                               false,
+                              false,
                               &sourceTags.tensorTags()[i],
                               &neutralOps[i]});
   }
@@ -171,13 +173,15 @@ bool Expectations::compose(std::string &error) {
       return false;
   }
   const Side &engine = destination->side();
-  for (const NeutralTensor &tensor : sourceTags.tensors())
-    if (!engine.engine.empty() && !held.count(tensor.name) &&
-        !isUnheld(engine, tensor.name)) {
-      error = "\"" + tensor.name + "\" is not held by " + engine.engine +
+  for (Expected &tensor : neutralTensors) {
+    const std::string &name = tensor.names.front();
+    tensor.isUnheld = !engine.engine.empty() && !held.count(name);
+    if (tensor.isUnheld && !isUnheld(engine, name)) {
+      error = "\"" + name + "\" is not held by " + engine.engine +
               ", which does not say so";
       return false;
     }
+  }
   return true;
 }
 

@@ -33,6 +33,7 @@ struct Expected {
   int64_t layer = kNone;
   int64_t expert = kNone;
   bool isCopy = false;
+  bool isUnheld = false; ///< an engine holds none of it; it need not be sent
   /// The source tag of each element in memory, kPadding where there is none.
   /// Borrowed.
   const Array<uint64_t> *tags = nullptr;

@@ -7,9 +7,8 @@
 
 #include "tools/reference/NanProbe.h"
 
-#include "tools/reference/Interpreter.h"
+#include "tools/reference/Expectations.h"
 #include "tools/reference/Pull.h"
-#include "tools/reference/TaggedSide.h"
 
 #include <map>
 
@@ -26,6 +25,12 @@ using Found = std::map<std::pair<std::string, int64_t>, uint32_t>;
 
 std::string receiverName(uint64_t rank, const std::string &name) {
   return "receiver " + std::to_string(rank) + " " + name;
+}
+
+/// A tensor that an engine does not hold need not be sent.
+void dropUnheld(const Side &engine, Found &found) {
+  for (auto it = found.begin(); it != found.end();)
+    it = isUnheld(engine, it->first.first) ? found.erase(it) : std::next(it);
 }
 
 /// An engine's loader on what the converter found: each value goes where its
@@ -187,6 +192,10 @@ std::optional<Report> nanProbe(const Program &program, MapSource &map,
   if (!Prediction(*interpreter, map, isEngine).run(changedTo, said)) {
     report.add({"", "", std::nullopt, "a plan of this program", "another"});
     return report;
+  }
+  if (isEngine) {
+    dropUnheld(*program.destination, seen);
+    dropUnheld(*program.destination, said);
   }
   // A NaN that the plan moves leaves no trace with the probe.
   for (auto it = said.begin(); it != said.end();)

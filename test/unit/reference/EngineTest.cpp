@@ -366,6 +366,18 @@ TEST(Engine, neverFilledParameterWritten) {
                             "for it is padding, found \"l0.norm\" [0]");
 }
 
+/// What the engine does not hold may be sent nowhere, or not at all.
+TEST(Engine, tensorThatTheEngineDoesNotHold) {
+  const Findings findings = check([](ListedMap &map) {
+    const uint32_t param = map.find(DELTA_SOURCE, 0, "draft");
+    ASSERT_EQ(map.tiles[0].back().param, param);
+    map.tiles[0].pop_back();
+  });
+  EXPECT_EQ(findings.cross, "");
+  EXPECT_EQ(findings.sample, "");
+  EXPECT_EQ(findings.probe, "");
+}
+
 TEST(Engine, tensorsOfBothSidesMustBeTheSame) {
   Program program = example::toEngine();
   program.destination->unheld = {"drafts."};
