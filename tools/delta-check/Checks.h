@@ -24,6 +24,9 @@ struct CheckReport : reference::Report {
   /// Elements of rows beyond the vocabulary that the data has and the
   /// published checkpoint has not; they are the padded rows, in order.
   int64_t bridgePadding = 0;
+  /// Elements of engine parameters that no tensor fills and the plan leaves
+  /// out.
+  int64_t unbound = 0;
 };
 
 /// Each returns false, with `error` set, when nothing could be compared: a file
@@ -37,6 +40,12 @@ bool checkGolden(const std::string &directory, const std::string &family,
 /// A folder of trainer -> trainer index maps, element by element.
 bool checkReshard(const std::string &directory, const std::string &family,
                   CheckReport &report, std::string &error);
+
+/// A folder of what an engine's loader did with a checkpoint, element by
+/// element. `geometry` may be empty.
+bool checkRollout(const std::string &directory, const std::string &geometry,
+                  const std::string &family, CheckReport &report,
+                  std::string &error);
 
 /// Names, shapes and dtypes of a published checkpoint. `geometry` may be empty.
 bool checkManifest(const std::string &manifest, const std::string &config,

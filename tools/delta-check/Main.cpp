@@ -26,7 +26,7 @@ using namespace delta::check;
 namespace {
 
 struct Options {
-  std::vector<std::string> golden, reshard;
+  std::vector<std::string> golden, reshard, rollout;
   std::string manifest, config, geometry, family, json;
   std::string certificate, plan, model;
 };
@@ -55,6 +55,7 @@ bool writeReport(const std::string &path, const CheckReport &report) {
   json["elements"] = report.elements;
   json["mismatches"] = report.mismatches;
   json["bridge_padding"] = report.bridgePadding;
+  json["unbound"] = report.unbound;
   json["first"] = nullptr;
   if (report.first) {
     Json &first = json["first"] = Json::object();
@@ -86,6 +87,9 @@ void finish(const std::string &name, const CheckReport &report,
   if (report.bridgePadding)
     std::printf(", %lld elements of exported padding",
                 static_cast<long long>(report.bridgePadding));
+  if (report.unbound)
+    std::printf(", %lld elements that are not bound",
+                static_cast<long long>(report.unbound));
   std::printf("\n");
   std::fflush(stdout);
   if (report.first)
@@ -94,6 +98,7 @@ void finish(const std::string &name, const CheckReport &report,
   total.tensors += report.tensors;
   total.elements += report.elements;
   total.bridgePadding += report.bridgePadding;
+  total.unbound += report.unbound;
   total.mismatches += report.mismatches;
   if (!total.first)
     total.first = report.first;
@@ -142,6 +147,11 @@ int run(const Options &options) {
     check(nameOf(folder), [&](CheckReport &report, std::string &error) {
       return checkReshard(folder, options.family, report, error);
     });
+  for (const std::string &folder : casesOf(options.rollout))
+    check(nameOf(folder), [&](CheckReport &report, std::string &error) {
+      return checkRollout(folder, options.geometry, options.family, report,
+                          error);
+    });
   if (!options.manifest.empty())
     check(
         nameOf(options.manifest), [&](CheckReport &report, std::string &error) {
@@ -176,6 +186,9 @@ static int runTool(int argc, char **argv) {
   CLI::Option *reshard =
       app.add_option("--golden-reshard", options.reshard,
                      "trainer to trainer maps: cases, or a folder of them");
+  CLI::Option *rollout =
+      app.add_option("--golden-rollout", options.rollout,
+                     "what an engine's loader did: cases, or a folder of them");
   CLI::Option *manifest =
       app.add_option("--manifest", options.manifest,
                      "names, shapes and dtypes of a published checkpoint");
@@ -183,7 +196,8 @@ static int runTool(int argc, char **argv) {
                                        "the published config of the manifest");
   CLI::Option *geometry = app.add_option(
       "--geometry", options.geometry,
-      "a model.json whose \"trainer\" is used with the manifest");
+      "a model.json whose \"trainer\" is used with the manifest, or to reach "
+      "the engine");
   app.add_option("--family", options.family,
                  "mapping description to use instead of the one for the model");
   app.add_option("--json", options.json, "write the counts to this file");
@@ -193,14 +207,15 @@ static int runTool(int argc, char **argv) {
   model->needs(certificate);
   manifest->needs(config);
   config->needs(manifest);
-  geometry->needs(manifest);
   try {
     app.parse(argc, argv);
     if (certificate->count() + golden->count() + reshard->count() +
-            manifest->count() ==
+            rollout->count() + manifest->count() ==
         0)
-      throw CLI::RequiredError(
-          "CERT, --golden, --golden-reshard or --manifest");
+      throw CLI::RequiredError("CERT, --golden, --golden-reshard, "
+                               "--golden-rollout or --manifest");
+    if (geometry->count() && !manifest->count() && !rollout->count())
+      throw CLI::RequiresError("--geometry", "--manifest or --golden-rollout");
   } catch (const CLI::CallForHelp &help) {
     return app.exit(help);
   } catch (const CLI::ParseError &error) {
