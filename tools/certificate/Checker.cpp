@@ -9,9 +9,11 @@
 
 #include "tools/certificate/Boxes.h"
 #include "tools/certificate/PlanJson.h"
+#include "tools/certificate/Sides.h"
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 using namespace delta::certificate;
 using nlohmann::json;
@@ -37,19 +39,6 @@ const json::array_t &list(const json &node, const std::string &key) {
   return node.at(key).get_ref<const json::array_t &>();
 }
 
-int64_t product(const delta_class_t &c) {
-  __int128 n = 1;
-  for (uint32_t i = 0; i < c.rank; ++i)
-    if ((n *= c.shape[i]) > INT64_MAX)
-      wrong("a shape overflows 64 bits");
-  return int64_t(n);
-}
-
-/// Elements of one expert's slice of a class.
-int64_t sliceSize(const delta_class_t &c) {
-  return c.expert_stride ? c.expert_stride : product(c);
-}
-
 class Check {
 public:
   explicit Check(const delta_tables_t &tables) : tables(tables) {}
@@ -64,10 +53,10 @@ public:
             ", this is plan " + plan["plan"].dump());
     requireSame(root, plan);
     bool neutral = tables.destination_is_hf;
-    checkSide("source", tables.source, 1);
-    checkSide("hf", tables.hf, 1);
+    checkSide("source", tables, tables.source);
+    checkSide("hf", tables, tables.hf);
     if (!neutral) {
-      checkSide("destination", tables.destination, tables.destination.replicas);
+      checkSide("destination", tables, tables.destination);
       readMaps();
       readDrops("destination", tables.destination, true, destinationBoxes);
     }
@@ -85,89 +74,11 @@ public:
 private:
   using Shard = std::pair<uint32_t, uint32_t>; ///< class, way
   using Claims = std::map<Shard, std::vector<Box>>;
-
-  void checkSide(const std::string &name, const delta_side_t &side,
-                 int64_t replicas) {
-    for (int64_t size : {side.tp, side.cp, side.dp, side.ep, side.etp, side.edp,
-                         side.pp, side.vpp, side.replicas})
-      if (size < 1)
-        wrong(name + " has an axis of size 0");
-    int64_t stage = int64_t(side.tp) * side.cp * side.dp;
-    if (stage != int64_t(side.etp) * side.ep * side.edp ||
-        stage * side.pp != side.ranks_per_replica || side.replicas != replicas)
-      wrong(name + ": ranks of dense and expert axes differ");
-    bool neutral = &side == &tables.hf;
-    if (neutral && (side.ranks_per_replica != 1 || side.vpp != 1))
-      wrong("the neutral layout has more than one rank");
-    if (side.num_layers != tables.source.num_layers ||
-        side.num_experts != tables.source.num_experts)
-      wrong(name + " has other layers or experts than the source");
-    // Layers: chunk outermost, local numbers from 0, then stacks on the first
-    // or the last chunk, of which no class has layers of two; experts: in
-    // order.
-    for (uint32_t i = 0; i < side.num_layers; ++i) {
-      const delta_placement_t &row = side.layers[i];
-      const delta_placement_t &last = side.layers[i ? i - 1 : 0];
-      std::pair here(row.chunk, row.stage), before(last.chunk, last.stage);
-      uint32_t local = neutral ? i : i && here == before ? last.local + 1 : 0;
-      bool atEnd = row.stage + row.chunk == 0 ||
-                   (row.stage + 1 == side.pp && row.chunk + 1 == side.vpp);
-      bool stack = !neutral && row.local == 0 && atEnd && !spansKind(i);
-      if (row.stage >= side.pp || row.chunk >= side.vpp || row.number != i ||
-          !((row.local == local && here >= before) || stack))
-        wrong(name + " layer " + std::to_string(i) + " is out of place");
-    }
-    for (uint32_t e = 0; e < side.num_experts; ++e) {
-      uint32_t each = side.num_experts / side.ep;
-      if (side.num_experts % side.ep || side.experts[e].ep != e / each ||
-          side.experts[e].local != e % each)
-        wrong(name + " expert " + std::to_string(e) + " is out of place");
-    }
-    for (uint32_t i = 0; i < side.num_classes; ++i)
-      checkClass(name + " class " + std::to_string(i), side, i, neutral);
-  }
-
-  /// Whether a layer kind has layers before `layer` and from it on.
-  bool spansKind(uint32_t layer) const {
-    const delta_layer_kind_t *kinds = tables.layer_kinds;
-    return std::any_of(kinds, kinds + tables.num_layer_kinds, [&](auto &kind) {
-      const uint32_t *ids = tables.layer_ids + kind.first;
-      return kind.count && ids[0] < layer && ids[kind.count - 1] >= layer;
-    });
-  }
-
-  void checkClass(const std::string &what, const delta_side_t &side,
-                  uint32_t index, bool neutral) {
-    const delta_class_t &c = side.classes[index];
-    uint32_t axis = c.axis == DELTA_AXIS_TP    ? side.tp
-                    : c.axis == DELTA_AXIS_ETP ? side.etp
-                                               : 1;
-    for (uint32_t d = 0; d < DELTA_MAX_RANK; ++d)
-      if (d < c.rank ? c.shape[d] < 1 : c.shape[d] != 1)
-        wrong(what + " has a size of " + std::to_string(c.shape[d]));
-    if (c.reserved || c.dtype < DELTA_BF16 || c.dtype > DELTA_INT64 ||
-        c.axis > DELTA_AXIS_ETP || c.ways < 1 || axis % c.ways)
-      wrong(what + " has no type or ways that do not divide its axis");
-    if (c.layer_kind == DELTA_NONE
-            ? c.stage >= side.pp || c.chunk >= side.vpp
-            : c.layer_kind >= tables.num_layer_kinds || c.stage || c.chunk)
-      wrong(what + " lives nowhere");
-    if (c.num_experts && c.num_experts != side.num_experts)
-      wrong(what + " has another number of experts");
-    int64_t local = c.num_experts ? c.num_experts / side.ep : 1;
-    if (c.expert_stride && c.expert_stride * local != product(c))
-      wrong(what + " has slices that do not fill it");
-    if (neutral && c.axis != DELTA_AXIS_NONE)
-      wrong(what + " is sharded");
-    if (c.copy_of == DELTA_NONE)
-      return;
-    if (c.copy_of >= side.num_classes || c.copy_of == index)
-      wrong(what + " copies no class");
-    const delta_class_t &o = side.classes[c.copy_of];
-    if (o.copy_of != DELTA_NONE || o.dtype != c.dtype || o.axis != c.axis ||
-        product(o) != product(c) || o.ways != c.ways)
-      wrong(what + " is unlike the class that it copies");
-  }
+  /// Where a shard has elements of a tensor, for which of its producers.
+  struct Piece {
+    Track track;
+    int64_t producer;
+  };
 
   //===--- boxes ----------------------------------------------------------===//
 
@@ -198,25 +109,28 @@ private:
       const delta_image_t &hf = tables.images[row.hf_image];
       used[row.hf_image] = true;
       checkImage(what + " hf", hf, from, tables.hf, row.num_loops);
+      if (hf.value_op > DELTA_VALUE_ADD_ONE)
+        wrong(what + " has no value op");
       Track track = trackOf(row, row.source_offset, row.source_stride, hf);
       sourceBoxes[{row.source_class, row.source_way}].push_back(
           side(track, false, what));
       hfBoxes[{hf.class_index, 0}].push_back(side(track, true, what));
+      std::set<int64_t> reached;
       for (uint32_t i = 0; i < row.num_images; ++i) {
         const delta_image_t &image = tables.images[row.first_image + i];
         used[row.first_image + i] = true;
         checkImage(what + " image", image, from,
                    tables.destination_is_hf ? tables.hf : tables.destination,
                    row.num_loops);
-        // Another trainer holds the values as this one does.
-        if (image.value_op != (tables.destination_is_hf ? hf.value_op : 0))
-          wrong(what + " has two value ops");
+        checkOp(what, tables.images[row.first_image], image, hf, from);
         track = trackOf(row, image.offset, image.stride, hf);
         for (uint32_t way = image.way_begin; way < image.way_end; ++way)
           destinationBoxes[{image.class_index, way}].push_back(
               side(track, false, what));
-        checkPlace(what, track, hf, image);
+        checkPlace(what, track, hf, image, reached);
       }
+      if (reached != producers[hf.class_index])
+        wrong(what + " does not go everywhere where its tensor is held");
     }
     if (std::count(used.begin(), used.end(), false))
       wrong("an image of the plan belongs to no box");
@@ -245,13 +159,17 @@ private:
       wrong(what + " has tiles that do not fill it");
   }
 
+  /// Equal types, or floats of which one is fp32.
+  static bool leads(delta_dtype_t from, delta_dtype_t to) {
+    return from == to || std::max(from, to) == DELTA_FP32;
+  }
+
   /// A class that can take the elements: same layers, experts and type, or in
-  /// the neutral layout a float of another size.
+  /// the neutral layout a float of another size; for engines see checkOp.
   void checkImage(const std::string &what, const delta_image_t &image,
                   const delta_class_t &from, const delta_side_t &side,
                   uint32_t loops) {
-    if (image.class_index >= side.num_classes ||
-        image.value_op > DELTA_VALUE_ADD_ONE)
+    if (image.class_index >= side.num_classes)
       wrong(what + " has no class");
     const delta_class_t &to = side.classes[image.class_index];
     if (image.way_begin >= image.way_end || image.way_end > to.ways)
@@ -259,16 +177,40 @@ private:
     for (uint32_t i = loops; i < DELTA_MAX_LOOPS; ++i)
       if (image.stride[i])
         wrong(what + " has a loose stride");
-    bool cast =
-        &side == &tables.hf && std::max(to.dtype, from.dtype) == DELTA_FP32;
+    bool neutral = &side == &tables.hf;
     if ((to.copy_of == DELTA_NONE && to.layer_kind != from.layer_kind) ||
-        to.num_experts != from.num_experts || (to.dtype != from.dtype && !cast))
+        to.num_experts != from.num_experts ||
+        (neutral ? !leads(from.dtype, to.dtype)
+                 : from.dtype != to.dtype && !tables.engine))
       wrong(what + " is of other layers, experts or type");
+  }
+
+  /// Another trainer holds the values as this one does, an engine those of the
+  /// checkpoint, or one form of them, the same in all of a class.
+  void checkOp(const std::string &what, const delta_image_t &first,
+               const delta_image_t &image, const delta_image_t &hf,
+               const delta_class_t &from) {
+    delta_dtype_t middle = tables.hf.classes[hf.class_index].dtype;
+    delta_value_op_t form = 0, op = tables.destination_is_hf ? hf.value_op : 0;
+    if (tables.engine) {
+      const delta_class_t *classes = tables.destination.classes;
+      delta_dtype_t to = classes[image.class_index].dtype;
+      form = image.value_op & (DELTA_VALUE_NEG_EXP | DELTA_VALUE_PLUS_ONE);
+      bool via = from.dtype != middle && (form || to != middle);
+      op = hf.value_op | form | (via ? DELTA_VALUE_VIA(middle) : 0);
+      if (!leads(middle, to) || classes[first.class_index].dtype != to ||
+          (form && middle == DELTA_INT64) ||
+          forms.try_emplace(image.class_index, form).first->second != form)
+        wrong(what + " has two types or forms");
+    }
+    if (image.value_op != op || first.value_op != op || (form & (form - 1)))
+      wrong(what + " has two value ops");
   }
 
   /// The image is where the destination's own map has the tensor's element.
   void checkPlace(const std::string &what, const Track &part,
-                  const delta_image_t &hf, const delta_image_t &image) {
+                  const delta_image_t &hf, const delta_image_t &image,
+                  std::set<int64_t> &reached) {
     if (tables.destination_is_hf) {
       if (part.x != part.y ||
           std::any_of(part.loops.begin(), part.loops.end(),
@@ -281,11 +223,14 @@ private:
     uint32_t owner = tables.destination.classes[image.class_index].copy_of;
     owner = owner == DELTA_NONE ? image.class_index : owner;
     for (uint32_t way = image.way_begin; way < image.way_end; ++way) {
-      const std::vector<Track> &pieces = maps[{owner, way}][hf.class_index];
-      if (std::none_of(pieces.begin(), pieces.end(), [&](const Track &whole) {
-            return follows(part, whole);
-          }))
+      const std::vector<Piece> &pieces = maps[{owner, way}][hf.class_index];
+      auto piece =
+          std::find_if(pieces.begin(), pieces.end(), [&](const Piece &whole) {
+            return follows(part, whole.track);
+          });
+      if (piece == pieces.end())
         wrong(what + " lands where the destination holds another element");
+      reached.insert(piece->producer);
     }
   }
 
@@ -316,24 +261,52 @@ private:
     return box;
   }
 
-  /// The destination's own maps: one to one between shards and tensors.
+  /// The destination's own maps, to each tensor from one producer, or in an
+  /// engine from several. They give every element of a shard its tensor's; and
+  /// a trainer's shards hold every element of a tensor once.
   void readMaps() {
     Claims shards, tensors;
     for (const json &node : list(root["destination"], "maps")) {
       uint32_t c =
           indexIn(node.at("class"), "class", tables.destination.num_classes);
       uint32_t t = indexIn(node.at("tensor"), "tensor", tables.hf.num_classes);
+      int64_t producer = number(node.at("producer"), "producer");
+      producers[t].insert(producer);
       std::string owner = "map of class " + std::to_string(c);
       for (const json &row : list(node, "pieces")) {
         auto [way, track] = pieceOf(row, tables.destination.classes[c], 2);
-        maps[{c, way}][t].push_back(track);
+        maps[{c, way}][t].push_back({track, producer});
         shards[{c, way}].push_back(side(track, false, owner));
         tensors[{t, 0}].push_back(side(track, true, owner));
       }
     }
     readDrops("destination", tables.destination, false, shards);
     covers("map", tables.destination, shards);
-    covers("hf", tables.hf, tensors);
+    for (const auto &[t, numbers] : producers)
+      if (*numbers.begin() != 0 ||
+          *numbers.rbegin() + 1 != int64_t(numbers.size()) ||
+          (!tables.engine && numbers.size() > 1))
+        wrong("hf class " + std::to_string(t) + " has producers out of order");
+    if (tables.engine)
+      checkUnheld();
+    else
+      covers("hf", tables.hf, tensors);
+  }
+
+  /// Tensors that no map speaks of are those that the engine is said not to
+  /// hold.
+  void checkUnheld() {
+    const json::array_t &prefixes = list(root["destination"], "unheld");
+    for (uint32_t t = 0; t < tables.hf.num_classes; ++t) {
+      const std::string name = tables.hf.names[tables.hf.classes[t].first_name];
+      auto begins = [&](const json &prefix) {
+        return prefix.is_string() && prefix != "" &&
+               name.rfind(prefix.get<std::string>(), 0) == 0;
+      };
+      if (producers[t].empty() &&
+          std::none_of(prefixes.begin(), prefixes.end(), begins))
+        wrong("the engine has no place for \"" + name + "\"");
+    }
   }
 
   /// What a side's shards leave out; where asked, their copies do too.
@@ -374,7 +347,9 @@ private:
   const delta_tables_t &tables;
   json root;
   Claims sourceBoxes, hfBoxes, destinationBoxes;
-  std::map<Shard, std::map<uint32_t, std::vector<Track>>> maps;
+  std::map<Shard, std::map<uint32_t, std::vector<Piece>>> maps;
+  std::map<uint32_t, std::set<int64_t>> producers; ///< of each tensor
+  std::map<uint32_t, delta_value_op_t> forms;      ///< of an engine's classes
 };
 
 } // namespace

@@ -46,7 +46,8 @@ static json sideJson(const delta_side_t &s) {
                                        s.names + names)),
          json(c->shape), c->rank, c->dtype, int32_t(c->layer_kind), c->stage,
          c->chunk, c->num_experts, c->expert_stride, c->axis, c->ways,
-         int32_t(c->copy_of), c->reserved});
+         int32_t(c->copy_of), int32_t(c->part_of), c->part_slot, c->extra_slots,
+         c->order, c->reserved});
   }
   if (names != s.num_names)
     wrong("a name of the plan belongs to no class");
@@ -59,7 +60,7 @@ static json imageJson(const delta_image_t &i) {
 }
 
 static json boxJson(const delta_tables_t &t, const delta_box_t &b) {
-  if (b.hf_image >= t.num_images || b.num_images < 1 ||
+  if (b.hf_image >= t.num_images || (b.num_images < 1 && !t.engine) ||
       uint64_t(b.first_image) + b.num_images > t.num_images)
     wrong("a box of the plan has an image that is not there");
   json out = {b.source_class,        b.source_way,
@@ -72,12 +73,38 @@ static json boxJson(const delta_tables_t &t, const delta_box_t &b) {
   return out;
 }
 
+/// What only an engine has: who it is, its slots, what it recomputes.
+static void addEngine(const delta_tables_t &t, json &out) {
+  const delta_slots_t &s = t.slots;
+  if (!t.engine && (s.num_slots || s.num_tables || t.num_refreshes))
+    wrong("a trainer of the plan has slots or refreshes");
+  if (t.reserved2 || (t.engine_version && !t.engine))
+    wrong("a trainer of the plan has a version");
+  if (!t.engine)
+    return;
+  out["engine"] = {t.engine, t.engine_version ? t.engine_version : ""};
+  out["slots"] = {json::array(), json::array()};
+  if (s.num_slots)
+    out["slots"][0] =
+        std::vector<uint32_t>(s.first, s.first + t.destination.ep + 1);
+  for (uint32_t i = 0; i < s.num_tables; ++i) {
+    const uint32_t *table = s.expert + size_t(i) * s.num_slots;
+    out["slots"][1].push_back(
+        std::vector<uint32_t>(table, table + s.num_slots));
+  }
+  out["refreshes"] = json::array();
+  for (uint32_t i = 0; i < t.num_refreshes; ++i)
+    out["refreshes"].push_back({t.refreshes[i].class_index,
+                                t.refreshes[i].reserved,
+                                t.refreshes[i].method});
+}
+
 json delta::certificate::planJson(const delta_tables_t &t) {
   char plan[33];
   snprintf(plan, sizeof(plan), "%016llx%016llx",
            (unsigned long long)t.fingerprint[0],
            (unsigned long long)t.fingerprint[1]);
-  json out = {{"format", "delta-certificate-1"},
+  json out = {{"format", "delta-certificate-2"},
               {"plan", plan},
               {"model", t.model},
               {"compiler", t.compiler},
@@ -105,6 +132,7 @@ json delta::certificate::planJson(const delta_tables_t &t) {
     out["replicas"] = t.destination.replicas;
   else
     out["destination"] = sideJson(t.destination);
+  addEngine(t, t.destination_is_hf ? out : out["destination"]);
   for (uint32_t b = 0; b < t.num_boxes; ++b)
     out["boxes"].push_back(boxJson(t, t.boxes[b]));
   return out;
@@ -112,7 +140,8 @@ json delta::certificate::planJson(const delta_tables_t &t) {
 
 void delta::certificate::requireSame(const json &certificate,
                                      const json &plan) {
-  const json own = {"/source/drops", "/destination/drops", "/destination/maps"};
+  const json own = {"/source/drops", "/destination/drops", "/destination/maps",
+                    "/destination/unheld"};
   const json absent = "absent";
   auto text = [](const json &value) { return value.dump().substr(0, 60); };
   for (const json &change : json::diff(certificate, plan)) {

@@ -20,6 +20,7 @@
 #include "tools/reference/MapSource.h"
 #include "tools/reference/PlanFile.h"
 
+#include <algorithm>
 #include <set>
 
 using namespace delta;
@@ -44,6 +45,53 @@ static bool matchesAxes(const std::string &name, const delta_side_t &side,
       return false;
     }
   return true;
+}
+
+/// The experts of an engine's slots, of all ranks in order, one table or one a
+/// layer.
+static std::vector<std::vector<int64_t>> slotsOf(const EngineOptions &engine,
+                                                 int64_t numExperts) {
+  if (!engine.slots.empty())
+    return engine.slots;
+  std::vector<int64_t> table;
+  if (engine.placement == "round_robin")
+    for (int64_t rank = 0; rank < engine.ep; ++rank)
+      for (int64_t expert = rank; expert < numExperts; expert += engine.ep)
+        table.push_back(expert);
+  else
+    for (int64_t i = 0; i < numExperts + engine.redundantExperts; ++i)
+      table.push_back(i % numExperts);
+  return {table};
+}
+
+/// Axes, and what each slot holds. The first ranks have one slot more where
+/// their number does not divide the slots.
+static bool matchesEngine(const delta_tables_t &tables,
+                          const EngineOptions &engine, std::string &error) {
+  const std::string version =
+      tables.engine_version ? tables.engine_version : "";
+  if (engine.version != version) {
+    error = "the plan is for version \"" + version + "\", model.json says \"" +
+            engine.version + "\"";
+    return false;
+  }
+  if (!matchesAxes("destination", tables.destination, engine.mesh, error))
+    return false;
+  const delta_slots_t &plan = tables.slots;
+  if (tables.destination.num_experts == 0)
+    return true;
+  const auto slots = slotsOf(engine, tables.destination.num_experts);
+  const int64_t each = int64_t(slots[0].size()) / engine.ep;
+  const int64_t more = int64_t(slots[0].size()) % engine.ep;
+  bool same = plan.num_tables == slots.size();
+  for (int64_t rank = 0; same && rank <= engine.ep; ++rank)
+    same = plan.first[rank] == rank * each + std::min(rank, more);
+  for (size_t i = 0; same && i < slots.size() * slots[0].size(); ++i)
+    same = plan.num_slots == slots[0].size() &&
+           plan.expert[i] == slots[i / slots[0].size()][i % slots[0].size()];
+  if (!same)
+    error = "the plan has other experts in its slots than model.json says";
+  return same;
 }
 
 /// Names, shapes and types of the tensors of a side, one by one.
@@ -113,11 +161,15 @@ bool delta::check::checkCertificate(const std::string &certificatePath,
   std::optional<Model> model = readModel(modelPath, error);
   if (!model || !matchesAxes("source", tables.source, model->trainer, error))
     return false;
-  if (bool(model->destination) != !tables.destination_is_hf ||
+  const std::string engine = model->engine ? model->engine->engine : "";
+  if ((model->destination || model->engine) == tables.destination_is_hf ||
+      engine != (tables.engine ? tables.engine : "") ||
       model->replicas != tables.destination.replicas) {
     error = "the plan is for another destination than model.json";
     return false;
   }
+  if (model->engine && !matchesEngine(tables, *model->engine, error))
+    return false;
   if (model->destination && !matchesAxes("destination", tables.destination,
                                          *model->destination, error))
     return false;

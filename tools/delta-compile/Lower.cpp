@@ -293,6 +293,9 @@ private:
   FailureOr<delta_value_op_t> opToEngine(RouteOp route, delta_value_op_t op) {
     std::optional<std::pair<std::string, delta_dtype_t>> first;
     for (int64_t number : route.getClasses()) {
+      if (number < 0 || number >= int64_t(plan.destination.classes.size()))
+        return route.emitOpError("has an image in class ")
+               << number << " of " << plan.destination.classes.size();
       const LoweredClass &to = plan.destination.classes[number];
       std::pair<std::string, delta_dtype_t> kept(
           forms[to.row.copy_of == DELTA_NONE ? number : to.row.copy_of],

@@ -19,6 +19,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <map>
+
 using namespace delta;
 using namespace mlir;
 // Keys in the order in which they are written, for the reader.
@@ -50,7 +52,8 @@ static json sideJson(const LoweredSide &side) {
     out["classes"].push_back({json(lowered.names), json(c.shape), c.rank,
                               c.dtype, int32_t(c.layer_kind), c.stage, c.chunk,
                               c.num_experts, c.expert_stride, c.axis, c.ways,
-                              int32_t(c.copy_of), c.reserved});
+                              int32_t(c.copy_of), int32_t(c.part_of),
+                              c.part_slot, c.extra_slots, c.order, c.reserved});
   }
   return out;
 }
@@ -111,35 +114,47 @@ static json dropsJson(SideOp side) {
 }
 
 /// The destination's own maps, from its classes to tensors, which are numbered
-/// as the source's: by name and layers.
+/// as the source's: by name and layers. An engine may have several producers of
+/// a tensor.
 static json mapsJson(SideOp side, SideOp source) {
   SideClasses classes(side), tensors(source);
-  auto layersOf = [](TensorOp tensor) {
-    return applyOf(tensor)
-        .getValues()[0]
-        .getDefiningOp<ParamOp>()
-        .getLayersAttr();
+  std::map<std::pair<std::string, const void *>, int64_t> numbers, producers;
+  auto keyOf = [](TensorOp tensor) {
+    return std::pair(tensor.getName().str(),
+                     layersOf(tensor).getAsOpaquePointer());
   };
+  for (TensorOp tensor : tensors.tensors)
+    if (!tensor.getAlias())
+      numbers.emplace(keyOf(tensor), numbers.size());
   json out = json::array();
   for (TensorOp tensor : classes.tensors) {
     if (tensor.getAlias())
       continue;
-    int64_t number = 0;
-    for (TensorOp other : tensors.tensors) {
-      if (other.getAlias())
-        continue;
-      if (other.getName() == tensor.getName() &&
-          layersOf(other) == layersOf(tensor))
-        break;
-      ++number;
-    }
+    int64_t producer = producers[keyOf(tensor)]++;
     ApplyOp apply = applyOf(tensor);
     for (auto [value, attr] :
          llvm::zip(apply.getValues(), apply.getMaps().getAsRange<MapAttr>()))
       out.push_back({{"class", classes.number.lookup(value.getDefiningOp())},
-                     {"tensor", number},
+                     {"tensor", numbers.at(keyOf(tensor))},
+                     {"producer", producer},
                      {"pieces", piecesJson(attr.getValue())}});
   }
+  return out;
+}
+
+/// What only an engine has: who it is, its slots, what it recomputes, and how
+/// the names of tensors begin that it does not hold.
+static json engineJson(const LoweredPlan &plan, SideOp side) {
+  json out, refreshes = json::array();
+  for (const LoweredRefresh &refresh : plan.refreshes)
+    refreshes.push_back({refresh.classIndex, 0, refresh.method});
+  out["engine"] = {plan.engine, plan.engineVersion};
+  out["slots"] = {plan.slots.first, plan.slots.tables};
+  out["refreshes"] = refreshes;
+  out["unheld"] = json::array();
+  for (auto op : side.getBody().front().getOps<PassthroughOp>())
+    if (op.getAll())
+      out["unheld"].push_back(op.getName().str());
   return out;
 }
 
@@ -153,7 +168,9 @@ static void printLines(std::string &out, const std::string &key,
 }
 
 static void printSide(std::string &out, const std::string &name,
-                      const json &side, const json &drops, const json *maps) {
+                      const json &side, const json &drops = nullptr,
+                      const json *maps = nullptr,
+                      const json &engine = json::object()) {
   out += ",\n\"" + name + "\": {\n \"mesh\": " + side["mesh"].dump();
   out += ",\n \"layers\": " + side["layers"].dump();
   out += ",\n \"experts\": " + side["experts"].dump();
@@ -162,25 +179,29 @@ static void printSide(std::string &out, const std::string &name,
     printLines(out, "drops", drops);
   if (maps)
     printLines(out, "maps", *maps);
+  for (const auto &[key, value] : engine.items())
+    out += ",\n " + json(key).dump() + ": " + value.dump();
   out += "}";
 }
 
 std::string delta::printCertificate(ModuleOp module, const LoweredPlan &plan) {
   auto source = module.lookupSymbol<SideOp>("source");
   auto destination = module.lookupSymbol<SideOp>("destination");
-  std::string out = "{\"format\": \"delta-certificate-1\",\n\"plan\": \"" +
+  std::string out = "{\"format\": \"delta-certificate-2\",\n\"plan\": \"" +
                     hex(plan.fingerprint[0], plan.fingerprint[1]) +
                     "\",\n\"model\": " + json(plan.model).dump() +
                     ",\n\"compiler\": " + json(plan.compiler).dump() +
                     ",\n\"kinds\": " + json(plan.layerKinds).dump();
-  printSide(out, "source", sideJson(plan.source), dropsJson(source), nullptr);
-  printSide(out, "hf", sideJson(plan.hf), nullptr, nullptr);
+  printSide(out, "source", sideJson(plan.source), dropsJson(source));
+  printSide(out, "hf", sideJson(plan.hf));
   if (!plan.copied.classes.empty())
-    printSide(out, "copied", sideJson(plan.copied), nullptr, nullptr);
+    printSide(out, "copied", sideJson(plan.copied));
   if (destination) {
     json maps = mapsJson(destination, source);
     printSide(out, "destination", sideJson(plan.destination),
-              dropsJson(destination), &maps);
+              dropsJson(destination), &maps,
+              plan.engine.empty() ? json::object()
+                                  : engineJson(plan, destination));
   } else {
     out += ",\n\"replicas\": " + std::to_string(plan.destination.row.replicas);
   }

@@ -31,7 +31,8 @@ using namespace delta::test;
 const std::vector<std::string> delta::test::passNames = {
     "delta-fold-instances",    "delta-fold-tensor-parallel",
     "delta-fold-deinterleave", "delta-compose-maps",
-    "delta-coalesce-runs",     "delta-plan-routes"};
+    "delta-coalesce-runs",     "delta-align-layers",
+    "delta-plan-routes"};
 
 const std::vector<std::string> delta::test::modelTexts = {
     // Experts over ep and etp, stages to none, another padding.
@@ -82,7 +83,27 @@ const std::vector<std::string> delta::test::modelTexts = {
         "intermediate_size": 8, "num_experts": 2, "moe_intermediate_size": 2,
         "num_hidden_layers": 2, "vocab_size": 9,
         "num_nextn_predict_layers": 2},
-        "trainer": {"tp": 2, "etp": 2, "pp": 2, "vocab_multiple": 4}})"};
+        "trainer": {"tp": 2, "etp": 2, "pp": 2, "vocab_multiple": 4}})",
+    // An engine: key/value heads on two ranks, experts in slots, one twice.
+    R"({"config": {"model_type": "qwen3_moe", "hidden_size": 8,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 2,
+        "num_experts": 4, "moe_intermediate_size": 4, "num_hidden_layers": 3,
+        "vocab_size": 10},
+        "trainer": {"tp": 2, "ep": 2, "etp": 1, "pp": 3, "vocab_multiple": 4},
+        "rollout": {"engine": "vllm", "tp": 4, "ep": 4, "pp": 2,
+                    "redundant_experts": 3, "replicas": 2}})",
+    // Another: a tensor that is held twice, in two orders of memory, an expert
+    // behind the others of a rank, a layer that it does not hold.
+    R"({"config": {"model_type": "deepseek_v3", "hidden_size": 4,
+        "intermediate_size": 4, "moe_intermediate_size": 2,
+        "num_attention_heads": 2, "q_lora_rank": 3, "kv_lora_rank": 2,
+        "qk_rope_head_dim": 2, "qk_nope_head_dim": 1, "v_head_dim": 1,
+        "n_routed_experts": 2, "n_shared_experts": 1,
+        "first_k_dense_replace": 1, "num_hidden_layers": 2, "vocab_size": 9,
+        "num_nextn_predict_layers": 1},
+        "trainer": {"tp": 1, "etp": 2, "dp": 2, "vocab_multiple": 4},
+        "rollout": {"engine": "sglang", "tp": 2,
+                    "fuse_shared_experts": true}})"};
 
 Compiled::Compiled(const std::string &modelText) {
   TemporaryFolder folder;

@@ -98,7 +98,8 @@ std::vector<Fault> faultsOf(ModuleOp module, const std::string &pass) {
   Builder builder(module.getContext());
   if (pass == "delta-fold-instances") {
     for (auto side : module.getOps<SideOp>())
-      for (StringRef table : {"placement", "expert_ranks"})
+      for (StringRef table :
+           {"placement", "expert_ranks", "slots", "slot_begins"})
         if (auto attr = side->getAttrOfType<DenseI64ArrayAttr>(table))
           for (int64_t i = 0; i < attr.size(); ++i)
             for (int64_t by : {-1, 1})

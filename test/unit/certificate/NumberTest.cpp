@@ -81,13 +81,22 @@ void eachNumber(
       delta_class_t &c = lowered.row;
       for (uint32_t *field :
            {&c.dtype, &c.rank, &c.layer_kind, &c.stage, &c.chunk,
-            &c.num_experts, &c.axis, &c.ways, &c.copy_of, &c.reserved})
+            &c.num_experts, &c.axis, &c.ways, &c.copy_of, &c.part_of,
+            &c.part_slot, &c.extra_slots, &c.order, &c.reserved})
         number(*field);
       for (int64_t &size : c.shape)
         number(size);
       number(c.expert_stride);
     }
   }
+  // The last begin is the number of slots, which says how long the tables are.
+  for (size_t p = 0; p + 1 < plan.slots.first.size(); ++p)
+    number(plan.slots.first[p]);
+  for (std::vector<uint32_t> &table : plan.slots.tables)
+    for (uint32_t &expert : table)
+      number(expert);
+  for (LoweredRefresh &refresh : plan.refreshes)
+    number(refresh.classIndex);
   for (std::vector<uint32_t> &kind : plan.layerKinds)
     for (uint32_t &layer : kind)
       number(layer);
@@ -170,7 +179,7 @@ TEST(Certificate, ForAnotherPlanIsRefusedByName) {
 TEST(Certificate, ThatIsNoCertificateIsRefused) {
   Proved proved = prove(modelTexts[0]);
   for (const char *text : {"", "{", "[]", "{}", "null", "{\"format\": 3}",
-                           "{\"format\": \"delta-certificate-1\"}"})
+                           "{\"format\": \"delta-certificate-2\"}"})
     EXPECT_NE(checkerError(text, proved.plan), "") << text;
   // Missing and unknown keys, at every level.
   json document = json::parse(proved.certificate);
