@@ -251,11 +251,18 @@ std::string report::changesOf(const View &view, const LoweredBox &box) {
     add("transposed");
   if (view.isReordered(box, loop))
     add("reordered");
-  uint32_t op = box.hfImage.value_op;
-  if (op == DELTA_VALUE_ADD_ONE)
+  // An engine's places say more than the tensor's.
+  delta_value_op_t op = box.hfImage.value_op;
+  if (!box.images.empty())
+    op |= box.images[0].value_op;
+  if (op & DELTA_VALUE_ADD_ONE)
     add("values + 1");
-  else if (op != DELTA_VALUE_ID)
-    add("value op " + std::to_string(op));
+  if (op & DELTA_VALUE_NEG_EXP)
+    add("the receiver holds \u2212exp(value)");
+  if (op & DELTA_VALUE_PLUS_ONE)
+    add("the receiver holds value + 1");
+  if (delta_dtype_t type = DELTA_VALUE_VIA_TYPE(op))
+    add("through " + runtime::dtypeName(type));
   return text;
 }
 

@@ -173,6 +173,21 @@ static std::string experts(const std::string &title, const LoweredSide &side) {
   return out + "</ul>\n";
 }
 
+/// The experts of each rank of an engine, in the order of its slots.
+static std::string slots(const LoweredSlots &slots) {
+  std::string out = "<h3>Expert slots of the receiver</h3>\n";
+  if (slots.tables.size() > 1)
+    out += "<p class=\"also\">of layer 0; each layer has a table of its own"
+           "</p>\n";
+  out += "<ul class=\"experts\">\n";
+  auto table = slots.tables[0].begin();
+  for (size_t ep = 0; ep + 1 < slots.first.size(); ++ep)
+    out += "<li><b>ep " + std::to_string(ep) + "</b> " +
+           rangesText({table + slots.first[ep], table + slots.first[ep + 1]}) +
+           "</li>\n";
+  return out + "</ul>\n";
+}
+
 std::string report::geometrySection(const View &view) {
   const LoweredPlan &plan = view.plan;
   Kinds kinds(view);
@@ -184,7 +199,9 @@ std::string report::geometrySection(const View &view) {
   if (!plan.destinationIsHf) {
     if (!plan.destination.layers.empty())
       out += placement("Layers of the receiver", plan.destination, kinds);
-    out += experts("Experts of the receiver", plan.destination);
+    out += plan.slots.first.empty()
+               ? experts("Experts of the receiver", plan.destination)
+               : slots(plan.slots);
   }
   return out + "</section>\n";
 }

@@ -70,6 +70,7 @@ static std::string contents(const View &view) {
                     "<li><a href=\"#exceptions\">Left out, copied</a></li>\n"
                     "<li><a href=\"#geometry\">Geometry</a></li>\n"
                     "<li><a href=\"#ranks\">Bytes of each rank</a></li>\n"
+                    "<li><a href=\"#traffic\">Who sends to whom</a></li>\n"
                     "<li><a href=\"#classes\">Classes</a>\n<ul>\n";
   const std::vector<LoweredClass> &classes = view.plan.source.classes;
   for (size_t i = 0; i < classes.size(); ++i)
@@ -93,6 +94,7 @@ static const char *const explanation =
 
 std::string report::printReport(const LoweredPlan &plan, const Facts &facts) {
   View view(plan, facts);
+  Traffic traffic(view.tables.tables());
   std::string out =
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width\">\n"
@@ -107,8 +109,8 @@ std::string report::printReport(const LoweredPlan &plan, const Facts &facts) {
       "</defs></svg>\n" +
       header(view) + "<div class=\"page\">\n" + contents(view) + "<main>\n" +
       proofSection(view) + exceptionsSection(view) + geometrySection(view) +
-      ranksSection(view) + "<section id=\"classes\">\n<h2>Classes</h2>\n" +
-      explanation;
+      ranksSection(view, traffic) + trafficSection(view, traffic) +
+      "<section id=\"classes\">\n<h2>Classes</h2>\n" + explanation;
   for (uint32_t i = 0; i < plan.source.classes.size(); ++i)
     out += classCard(view, i);
   out += "</section>\n</main>\n</div>\n<div id=\"tip\" hidden></div>\n"

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "runtime/Expand.h"
 #include "tools/report/Html.h"
 #include "tools/report/Sections.h"
+#include "tools/report/Traffic.h"
 
 #include <algorithm>
 
@@ -24,17 +24,6 @@ struct RankBytes {
 
 } // namespace
 
-/// Elements of the first `count` tiles of a box.
-static int64_t elementsOf(const delta_box_t &box, int64_t count) {
-  int64_t run = box.extent[box.num_loops - 1], runs = 1;
-  for (uint32_t i = 0; i + 1 < box.num_loops; ++i)
-    runs *= box.extent[i];
-  int64_t across = (run + box.tile_columns - 1) / box.tile_columns;
-  int64_t whole = std::min(count / across * box.tile_runs, runs);
-  int64_t next = std::min<int64_t>(box.tile_runs, runs - whole);
-  return whole * run + next * std::min(count % across * box.tile_columns, run);
-}
-
 static int64_t heldBytes(const runtime::Side &side,
                          const std::vector<runtime::Param> &params) {
   int64_t bytes = 0;
@@ -45,26 +34,16 @@ static int64_t heldBytes(const runtime::Side &side,
   return bytes;
 }
 
-static std::vector<RankBytes> sourceBytes(const View &view) {
-  const delta_tables_t &tables = view.tables.tables();
-  runtime::Expander expander(tables);
+static std::vector<RankBytes> sourceBytes(const View &view,
+                                          const Traffic &traffic) {
   std::vector<RankBytes> out;
-  for (uint32_t rank = 0; rank < view.source.getNumRanks(); ++rank) {
-    runtime::Expansion expansion = expander.expand(rank);
-    RankBytes bytes = {heldBytes(view.source, expansion.params), 0};
-    for (const runtime::Row &row : expansion.rows) {
-      const delta_box_t &box = tables.boxes[row.box];
-      const delta_class_t &type = view.source.getClass(box.source_class);
-      bytes.sent +=
-          (elementsOf(box, row.tileEnd) - elementsOf(box, row.tileBegin)) *
-          runtime::elementSize(type.dtype);
-    }
-    out.push_back(bytes);
-  }
+  for (uint32_t rank = 0; rank < view.source.getNumRanks(); ++rank)
+    out.push_back({heldBytes(view.source, view.source.params(rank)),
+                   traffic.owned()[rank].bytes});
   return out;
 }
 
-static std::string nameOf(const runtime::Side &side, uint32_t rank) {
+std::string report::rankName(const runtime::Side &side, uint32_t rank) {
   if (side.isNeutral())
     return "receiver " + std::to_string(rank);
   Coordinates at = side.coordinates(rank);
@@ -120,7 +99,7 @@ static std::string chart(const runtime::Side &side,
     every *= 2;
   for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
     double x = left + 8 + step * rank;
-    out += "<g><title>" + nameOf(side, rank) + ": holds " +
+    out += "<g><title>" + rankName(side, rank) + ": holds " +
            bytesText(ranks[rank].held);
     if (sends)
       out += ", sends " + bytesText(ranks[rank].sent);
@@ -151,8 +130,8 @@ static std::string spread(const std::vector<RankBytes> &ranks,
   return "<b>" + text + "</b> a rank, " + bytesText(sum) + " in all";
 }
 
-std::string report::ranksSection(const View &view) {
-  std::vector<RankBytes> ranks = sourceBytes(view);
+std::string report::ranksSection(const View &view, const Traffic &traffic) {
+  std::vector<RankBytes> ranks = sourceBytes(view, traffic);
   std::string out = "<section id=\"ranks\">\n<h2>Bytes of each rank</h2>\n";
   out += "<p><span class=\"key held\"></span>trainer ranks hold " +
          spread(ranks, &RankBytes::held) +

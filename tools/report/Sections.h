@@ -13,6 +13,7 @@
 #ifndef DELTA_TOOLS_REPORT_SECTIONS_H
 #define DELTA_TOOLS_REPORT_SECTIONS_H
 
+#include "tools/report/Traffic.h"
 #include "tools/report/View.h"
 
 namespace delta::report {
@@ -27,7 +28,13 @@ std::string exceptionsSection(const View &view);
 std::string geometrySection(const View &view);
 
 /// Bytes that each rank holds and sends.
-std::string ranksSection(const View &view);
+std::string ranksSection(const View &view, const Traffic &traffic);
+
+/// Who sends how much to whom, as a matrix.
+std::string trafficSection(const View &view, const Traffic &traffic);
+
+/// "rank 3, pp 1, tp 1", "receiver 0".
+std::string rankName(const runtime::Side &side, uint32_t rank);
 
 /// One class: its shards, its tensors, where they go.
 std::string classCard(const View &view, uint32_t classIndex);

@@ -145,18 +145,26 @@ std::vector<uint32_t> View::receiversOf(uint32_t sourceClass) const {
   return {classes.begin(), classes.end()};
 }
 
+/// Sizes of a class in the order of memory; of stacked experts those of one.
+static std::vector<int64_t> sizesOf(const delta_class_t &type) {
+  std::vector<int64_t> sizes;
+  for (uint32_t i = type.expert_stride != 0; i < type.rank; ++i)
+    sizes.push_back(type.shape[type.order ? type.order >> 4 * i & 15 : i]);
+  return sizes;
+}
+
 int64_t report::rowsOf(const delta_class_t &type) {
-  uint32_t first = type.expert_stride != 0;
+  std::vector<int64_t> sizes = sizesOf(type);
   int64_t rows = 1;
-  for (uint32_t i = first; i < type.rank; ++i)
-    if (i + 1 < type.rank || i == first)
-      rows *= type.shape[i];
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (i + 1 < sizes.size() || i == 0)
+      rows *= sizes[i];
   return rows;
 }
 
 int64_t report::columnsOf(const delta_class_t &type) {
-  uint32_t first = type.expert_stride != 0;
-  return type.rank > first + 1 ? type.shape[type.rank - 1] : 1;
+  std::vector<int64_t> sizes = sizesOf(type);
+  return sizes.size() > 1 ? sizes.back() : 1;
 }
 
 static Strided elementsOf(const delta_box_t &box, int64_t offset,
@@ -187,7 +195,8 @@ std::string report::shapeOf(const delta_class_t &type) {
 }
 
 std::string report::axisName(delta_axis_t axis) {
-  return axis == DELTA_AXIS_TP    ? "tp"
-         : axis == DELTA_AXIS_ETP ? "etp"
-                                  : "no axis";
+  return axis == DELTA_AXIS_TP      ? "tp"
+         : axis == DELTA_AXIS_ETP   ? "etp"
+         : axis == DELTA_AXIS_STAGE ? "all ranks of a stage"
+                                    : "no axis";
 }

@@ -74,7 +74,7 @@ private:
 };
 
 /// Rows and columns of a class as it is drawn: one expert of a stack; all
-/// dimensions but the last are rows; a vector is a column.
+/// dimensions of memory but the last are rows; a vector is a column.
 int64_t rowsOf(const delta_class_t &type);
 int64_t columnsOf(const delta_class_t &type);
 
@@ -86,7 +86,7 @@ Strided imageElements(const delta_box_t &box, const delta_image_t &image,
 /// "[64, 2048]" with multiplication signs.
 std::string shapeOf(const delta_class_t &type);
 
-/// "tp", "etp".
+/// "tp", "etp", "all ranks of a stage".
 std::string axisName(delta_axis_t axis);
 
 } // namespace delta::report
