@@ -9,6 +9,8 @@
 
 #include "runtime/Receiver.h"
 
+#include <algorithm>
+
 using namespace delta::runtime;
 
 struct delta_receiver {
@@ -117,6 +119,46 @@ static delta_status_t receiverFingerprints(delta_receiver_t *receiver,
   });
 }
 
+static delta_status_t receiverSetPlacement(delta_receiver_t *receiver,
+                                           const uint32_t *experts,
+                                           uint32_t numTables,
+                                           uint32_t numSlots,
+                                           delta_error_t error) {
+  return guarded(error, [&] {
+    return receiver && experts
+               ? receiver->impl->setPlacement(experts, numTables, numSlots)
+               : missing("receiver_set_placement");
+  });
+}
+
+static delta_status_t receiverCheckLayout(delta_receiver_t *receiver,
+                                          double share, delta_error_t error) {
+  return guarded(error, [&] {
+    return receiver ? receiver->impl->checkLayout(share)
+                    : missing("receiver_check_layout");
+  });
+}
+
+static delta_status_t receiverRefreshes(const delta_receiver_t *receiver,
+                                        delta_refresh_call_t *out,
+                                        uint64_t capacity, uint64_t *outCount,
+                                        delta_error_t error) {
+  return guarded(error, [&] {
+    if (!receiver || !outCount)
+      return missing("receiver_refreshes");
+    const std::vector<delta_refresh_call_t> &calls =
+        receiver->impl->getRefreshes();
+    *outCount = calls.size();
+    if (out && capacity < calls.size())
+      return Status::error(
+          DELTA_INVALID_ARGUMENT, "refreshes: room for %llu of %zu",
+          static_cast<unsigned long long>(capacity), calls.size());
+    if (out)
+      std::copy(calls.begin(), calls.end(), out);
+    return Status();
+  });
+}
+
 void delta::runtime::fillReceiver(delta_plan_api_t &api) {
   api.receiver_create = receiverCreate;
   api.receiver_destroy = receiverDestroy;
@@ -129,4 +171,7 @@ void delta::runtime::fillReceiver(delta_plan_api_t &api) {
   api.receiver_fingerprints = receiverFingerprints;
   api.receiver_rebind = receiverRebind;
   api.receiver_check_bound = receiverCheckBound;
+  api.receiver_set_placement = receiverSetPlacement;
+  api.receiver_check_layout = receiverCheckLayout;
+  api.receiver_refreshes = receiverRefreshes;
 }

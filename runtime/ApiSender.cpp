@@ -132,6 +132,26 @@ static delta_status_t senderCheckBound(const delta_sender_t *sender,
   });
 }
 
+static delta_status_t senderSetPlacement(delta_sender_t *sender,
+                                         const uint32_t *experts,
+                                         uint32_t numTables, uint32_t numSlots,
+                                         delta_error_t error) {
+  return guarded(error, [&] {
+    return sender && experts
+               ? sender->impl->setPlacement(experts, numTables, numSlots)
+               : missing("sender_set_placement");
+  });
+}
+
+static delta_status_t senderBeginMoved(delta_sender_t *sender,
+                                       delta_sync_stats_t *outStats,
+                                       delta_error_t error) {
+  return guarded(error, [&] {
+    return sender ? sender->impl->beginMoved(outStats)
+                  : missing("sender_begin_moved");
+  });
+}
+
 void delta::runtime::fillSender(delta_plan_api_t &api) {
   api.sender_create = senderCreate;
   api.sender_destroy = senderDestroy;
@@ -146,4 +166,6 @@ void delta::runtime::fillSender(delta_plan_api_t &api) {
   api.sender_rebind = senderRebind;
   api.sender_check_bound = senderCheckBound;
   api.sender_replica_sums = senderReplicaSums;
+  api.sender_set_placement = senderSetPlacement;
+  api.sender_begin_moved = senderBeginMoved;
 }

@@ -18,13 +18,14 @@ static constexpr int64_t WriteGrain = 16;
 /// Calls `visit` with each staged tile, its number and each image of its box,
 /// on all threads.
 template <typename Visit> void Receiver::forEachImage(const Visit &visit) {
+  const std::vector<LandingImage> &images = landingOf(staged).getImages();
   pool.run(int64_t(tiles.size()), WriteGrain,
            [&](int64_t begin, int64_t end, uint32_t) {
              for (int64_t i = begin; i < end; ++i) {
                const StagedTile &tile = tiles[size_t(i)];
                for (size_t j = tile.row->firstImage; j < tile.row->endImage;
                     ++j)
-                 visit(i, tile, landing.getImages()[j]);
+                 visit(i, tile, images[j]);
              }
            });
 }
@@ -35,6 +36,7 @@ Status Receiver::commit() {
   Status status = requireAll("commit");
   if (status.failed() || held.empty())
     return status;
+  refreshes = findRefreshes();
   if (staged.isSeed())
     landing.zeroPadding();
   forEachImage([](int64_t, const StagedTile &tile, const LandingImage &image) {
@@ -43,8 +45,33 @@ Status Receiver::commit() {
                          tile.values, tile.count, image.data);
   });
   version = staged.version;
+  // A delta does not get here while something is missing.
+  isMoving = false;
   discard();
   return {};
+}
+
+/// A parameter counts as changed where a staged tile reaches it: of a whole
+/// tile of a delta, all elements may be what they were.
+std::vector<delta_refresh_call_t> Receiver::findRefreshes() const {
+  std::vector<delta_refresh_call_t> found;
+  if (tables.num_refreshes == 0)
+    return found;
+  const Landing &to = landingOf(staged);
+  const size_t numParams = to.getParams().size();
+  std::vector<bool> isDue(tables.num_refreshes * numParams);
+  for (const StagedTile &tile : tiles)
+    for (size_t j = tile.row->firstImage; j < tile.row->endImage; ++j) {
+      const LandingImage &image = to.getImages()[j];
+      for (uint32_t i = 0; i < tables.num_refreshes; ++i)
+        if (tables.refreshes[i].class_index == image.image->class_index)
+          isDue[i * numParams + image.param] = true;
+    }
+  for (uint32_t i = 0; i < tables.num_refreshes; ++i)
+    for (uint32_t param = 0; param < numParams; ++param)
+      if (isDue[i * numParams + param])
+        found.push_back({param, i});
+  return found;
 }
 
 static unsigned long long bitsOf(const uint8_t *bytes, uint32_t size) {

@@ -52,6 +52,7 @@ public:
   /// The receivers may hold something else than the snapshot has: until
   /// `clearUnsure`, the tile counts as changed in all elements.
   void setUnsure(int64_t tile) { isUnsure[size_t(tile)] = 1; }
+  bool isUnsureTile(int64_t tile) const { return isUnsure[size_t(tile)]; }
   void clearUnsure() { isUnsure.assign(isUnsure.size(), 0); }
 
   /// Changes that the last run or mark found.

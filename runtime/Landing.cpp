@@ -16,32 +16,58 @@
 
 using namespace delta::runtime;
 
-Status Landing::create(Expander &expander, const delta_kernels_t &kernels,
-                       uint32_t rank, const delta_param_t *params,
-                       uint32_t numParams, Landing &out) {
-  out.side = expander.getDestination();
-  const Side &side = *out.side;
-  if (rank >= side.getNumRanks())
-    return Status::error(DELTA_INVALID_ARGUMENT,
-                         "rank %u: bind: there are %u destination ranks", rank,
-                         side.getNumRanks());
-  out.rank = rank;
-  out.params = side.params(rank);
-  for (const Param &param : out.params)
-    out.names.push_back(side.name(param));
-  out.numCovered.assign(out.params.size(), 0);
+Status Landing::layOut(Expander &expander, const delta_kernels_t &kernels,
+                       uint32_t ownRank) {
+  side = expander.getDestination();
+  rank = ownRank;
+  params = side->params(rank);
+  for (const Param &param : params)
+    names.push_back(side->name(param));
+  numCovered.assign(params.size(), 0);
   for (uint32_t source = 0; source < expander.getSource().getNumRanks();
        ++source)
-    out.addSource(expander, expander.expand(source), kernels);
-  for (const LandingRow &row : out.rows)
+    addSource(expander, expander.expand(source), kernels);
+  for (const LandingRow &row : rows)
     if (!row.kernels) {
       delta_dtype_t sent = expander.sentType(*row.box);
       return Status::error(DELTA_INTERNAL, "rank %u: bind: no kernels for %s",
                            rank, dtypeName(sent).c_str());
     }
-  if (!side.isNeutral())
-    out.listPadded(expander.getTables());
-  return out.rebind(params, numParams);
+  if (!side->isNeutral())
+    listPadded(expander.getTables());
+  return {};
+}
+
+Status Landing::create(Expander &expander, const delta_kernels_t &kernels,
+                       uint32_t rank, const delta_param_t *params,
+                       uint32_t numParams, Landing &out) {
+  const uint32_t numRanks = expander.getDestination().getNumRanks();
+  if (rank >= numRanks)
+    return Status::error(DELTA_INVALID_ARGUMENT,
+                         "rank %u: bind: there are %u destination ranks", rank,
+                         numRanks);
+  Status status = out.layOut(expander, kernels, rank);
+  return status.failed() ? status : out.rebind(params, numParams);
+}
+
+/// The slots of a rank are as many in each placement, so its parameters are the
+/// same.
+Status Landing::createLike(const Landing &bound, Expander &expander,
+                           const delta_kernels_t &kernels, Landing &out) {
+  Status status = out.layOut(expander, kernels, bound.rank);
+  if (status.failed())
+    return status;
+  out.data = bound.data;
+  out.place();
+  return {};
+}
+
+void Landing::place() {
+  for (LandingImage &image : images) {
+    const delta_class_t &type = side->getClass(params[image.param].classIndex);
+    image.data = static_cast<uint8_t *>(data[image.param]) +
+                 image.expertOffset * elementSize(type.dtype);
+  }
 }
 
 Status Landing::rebind(const delta_param_t *bound, uint32_t numBound) {
@@ -50,11 +76,7 @@ Status Landing::rebind(const delta_param_t *bound, uint32_t numBound) {
   if (status.failed())
     return status;
   data = std::move(found);
-  for (LandingImage &image : images) {
-    const delta_class_t &type = side->getClass(params[image.param].classIndex);
-    image.data = static_cast<uint8_t *>(data[image.param]) +
-                 image.expertOffset * elementSize(type.dtype);
-  }
+  place();
   return {};
 }
 

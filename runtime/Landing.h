@@ -59,6 +59,11 @@ public:
                        uint32_t rank, const delta_param_t *params,
                        uint32_t numParams, Landing &out);
 
+  /// The rows of another placement of the same plan, or of what it moves, with
+  /// the data of `bound`.
+  static Status createLike(const Landing &bound, Expander &expander,
+                           const delta_kernels_t &kernels, Landing &out);
+
   /// Takes the data of the same parameters from elsewhere, after the checks of
   /// a bind; leaves everything as it was when one fails.
   Status rebind(const delta_param_t *params, uint32_t numParams);
@@ -81,6 +86,9 @@ public:
   void zeroPadding() const;
 
 private:
+  Status layOut(Expander &expander, const delta_kernels_t &kernels,
+                uint32_t rank);
+  void place();
   void addSource(Expander &expander, const Expansion &expansion,
                  const delta_kernels_t &kernels);
   void addRow(Expander &expander, const Row &row,

@@ -13,8 +13,11 @@
 
 using namespace delta::runtime;
 
-Packer::Packer(const Shard &shard, Pool &pool)
-    : shard(shard), pool(pool), sections(shard.getExpansion().sets.size()) {
+Packer::Packer(const Shard &shard, Pool &pool) : Packer(shard, pool, {}) {}
+
+Packer::Packer(const Shard &shard, Pool &pool, const std::vector<uint32_t> &all)
+    : shard(shard), pool(pool), fromSnapshot(!all.empty()),
+      sections(shard.getExpansion().sets.size()) {
   const Expansion &expansion = shard.getExpansion();
   for (Section &section : sections)
     section.firstTile = expansion.numTiles;
@@ -24,6 +27,8 @@ Packer::Packer(const Shard &shard, Pool &pool)
     section.endTile = row.firstTile + row.numTiles();
   }
   std::map<uint32_t, std::vector<uint32_t>> setsOfRank;
+  for (uint32_t rank : all)
+    setsOfRank[rank];
   for (uint32_t set = 0; set < expansion.sets.size(); ++set)
     for (uint32_t rank : expansion.sets[set])
       setsOfRank[rank].push_back(set);
@@ -178,6 +183,11 @@ void Packer::copyTile(const PackedTile &tile, const Diff &diff) {
   uint8_t *values = packed.data() + tile.valuesAt;
   shard.forEachTile(tile.tile, tile.tile + 1, [&](const TileRef &ref) {
     const ShardRow &row = *ref.row;
+    if (fromSnapshot) {
+      memcpy(values, shard.snapshotOf(ref),
+             uint64_t(tile.count) * ref.elementSize());
+      return;
+    }
     if (tile.dense) {
       row.kernels->gather(row.box, ref.boxTile, row.source, row.op, values);
       return;

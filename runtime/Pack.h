@@ -39,6 +39,10 @@ struct PackedTile {
 class Packer {
 public:
   Packer(const Shard &shard, Pool &pool);
+  /// For whole tiles as the snapshot has them, with a message for each of
+  /// `destinations`.
+  Packer(const Shard &shard, Pool &pool,
+         const std::vector<uint32_t> &destinations);
 
   /// Allocates all that rounds of `elements` need, which is at least the
   /// largest tile; 0: back to memory that grows.
@@ -109,6 +113,7 @@ private:
 
   const Shard &shard;
   Pool &pool;
+  const bool fromSnapshot;
   uint64_t capacity = 0;
   Buffer packed;
   std::vector<Round> rounds;

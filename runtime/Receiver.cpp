@@ -24,7 +24,8 @@ Status Receiver::create(const delta_tables_t &tables,
   Status status = checkTables(tables);
   if (status.failed())
     return status;
-  std::unique_ptr<Receiver> receiver(new Receiver(tables, run, numThreads));
+  std::unique_ptr<Receiver> receiver(
+      new Receiver(tables, kernels, run, numThreads));
   Expander expander(tables);
   receiver->placement = expander.getDestination().getSlots();
   status = Landing::create(expander, kernels, rank, params, numParams,
@@ -39,8 +40,55 @@ Status Receiver::create(const delta_tables_t &tables,
 
 Status Receiver::rebind(const delta_param_t *params, uint32_t numParams) {
   Status status = landing.rebind(params, numParams);
+  if (status.failed())
+    return status;
+  bound.take(params, numParams);
+  return moved ? moved->rebind(params, numParams) : status;
+}
+
+/// All is made before anything is replaced.
+Status Receiver::setPlacement(const uint32_t *experts, uint32_t numTables,
+                              uint32_t numSlots) {
+  if (!held.empty())
+    return Status::error(DELTA_REFUSED,
+                         "rank %u: set_placement: a %s is staged",
+                         landing.getRank(), staged.kind());
+  std::shared_ptr<const Slots> next;
+  Status status = Slots::create(tables, experts, numTables, numSlots, next);
+  if (status.failed())
+    return Status::error(status.getCode(), "rank %u: set_placement: %s",
+                         landing.getRank(), status.getText().c_str());
+  if (next->getFingerprint() == placement->getFingerprint())
+    return {};
+  // What was not committed moves from where it was before.
+  std::shared_ptr<const Slots> from = isMoving ? previous : placement;
+  Expander expander(tables, next);
+  Landing made;
+  status = Landing::createLike(landing, expander, kernels, made);
+  std::optional<Landing> madeMoved;
+  if (!status.failed() && version)
+    status = expandMoved(next, from, madeMoved);
+  if (status.failed())
+    return status;
+  std::vector<Progress> none(made.getSources().size());
+  landing = std::move(made);
+  progress = std::move(none);
+  moved = std::move(madeMoved);
+  previous = version ? std::move(from) : nullptr;
+  placement = std::move(next);
+  isMoving = version != 0;
+  return {};
+}
+
+/// Expands what is at this rank in `to` and was not in `from`.
+Status Receiver::expandMoved(const std::shared_ptr<const Slots> &to,
+                             const std::shared_ptr<const Slots> &from,
+                             std::optional<Landing> &out) const {
+  Expander expander(tables, to, from);
+  Landing made;
+  Status status = Landing::createLike(landing, expander, kernels, made);
   if (!status.failed())
-    bound.take(params, numParams);
+    out.emplace(std::move(made));
   return status;
 }
 
@@ -68,6 +116,30 @@ Status Receiver::checkIdentity(const MessageHeader &header) const {
   return {};
 }
 
+/// Whether experts that moved fit what this rank holds.
+Status Receiver::readyForMoved(const MessageHeader &header) {
+  if (!placement)
+    return Status::error(DELTA_REFUSED, "moves experts, of which the plan has "
+                                        "no slots");
+  if (version == 0)
+    return Status::error(DELTA_NOT_SEEDED,
+                         "experts that moved, before the first full sync");
+  if (header.base != version || header.version != version)
+    return Status::error(DELTA_REFUSED,
+                         "experts that moved at version %llu, held is %llu",
+                         number(header.version), number(version));
+  const std::shared_ptr<const Slots> &from = previous ? previous : placement;
+  // Nothing moved from a placement to itself.
+  if (header.previous != from->getFingerprint() &&
+      (isMoving || header.previous != placement->getFingerprint()))
+    return Status::error(DELTA_REFUSED,
+                         "experts that moved from placement %016llx, this rank "
+                         "was in placement %016llx; a full sync is required",
+                         number(header.previous),
+                         number(from->getFingerprint()));
+  return moved ? Status() : expandMoved(placement, from, moved);
+}
+
 /// All rounds of a source come once and in order.
 Status Receiver::checkRound(const MessageHeader &header) const {
   const Progress &known = progress[landing.findSource(header.source)];
@@ -86,12 +158,15 @@ Status Receiver::checkRound(const MessageHeader &header) const {
   return {};
 }
 
-Status Receiver::checkVersion(const MessageHeader &header) const {
+Status Receiver::checkVersion(const MessageHeader &header) {
   if (header.isSeed()) {
     if (header.base != 0 || header.version == 0 || header.version < version)
       return Status::error(
           DELTA_REFUSED, "full sync from version %llu to %llu, held is %llu",
           number(header.base), number(header.version), number(version));
+  } else if (header.isMoved()) {
+    if (Status status = readyForMoved(header); status.failed())
+      return status;
   } else if (version == 0) {
     return Status::error(DELTA_NOT_SEEDED,
                          "delta to version %llu before the first full sync",
@@ -100,30 +175,37 @@ Status Receiver::checkVersion(const MessageHeader &header) const {
     return Status::error(
         DELTA_REFUSED, "delta from version %llu to %llu, held is %llu",
         number(header.base), number(header.version), number(version));
+  } else if (isMoving && !moved->getRows().empty()) {
+    return Status::error(DELTA_REFUSED,
+                         "delta to version %llu, but experts that moved here "
+                         "are missing; they, or a full sync, are required",
+                         number(header.version));
   }
   if (!held.empty() &&
-      (header.version != staged.version || header.isSeed() != staged.isSeed()))
-    return Status::error(
-        DELTA_REFUSED, "%s to version %llu, staged is %s %llu",
-        header.isSeed() ? "full sync" : "delta", number(header.version),
-        staged.isSeed() ? "full sync" : "delta", number(staged.version));
+      (header.version != staged.version || header.flags != staged.flags))
+    return Status::error(DELTA_REFUSED, "%s to version %llu, staged is %s %llu",
+                         header.kind(), number(header.version), staged.kind(),
+                         number(staged.version));
   return {};
 }
 
 Status Receiver::readSections(const MessageHeader &header,
                               const std::vector<SectionView> &views) {
-  const LandingSource &source =
-      landing.getSources()[landing.findSource(header.source)];
+  const Landing &to = landingOf(header);
+  const uint32_t source = to.findSource(header.source);
   size_t first = tiles.size();
   for (size_t i = 0; i < views.size(); ++i) {
     uint32_t set = views[i].header.set;
     if (i > 0 && set <= views[i - 1].header.set)
       return Status::error(DELTA_CORRUPT, "set %u: out of order", set);
-    const LandingSection *section = landing.findSection(source, set);
+    const LandingSection *section =
+        source == DELTA_NONE ? nullptr
+                             : to.findSection(to.getSources()[source], set);
     if (!section)
       return Status::error(DELTA_CORRUPT, "set %u: not for this rank", set);
     Status status =
-        readSection(landing, *section, views[i], header.isSeed(), tiles);
+        readSection(to, *section, views[i],
+                    /*isWhole=*/header.isSeed() || header.isMoved(), tiles);
     if (status.failed())
       return status;
   }
@@ -131,7 +213,7 @@ Status Receiver::readSections(const MessageHeader &header,
 }
 
 /// Tiles ascend within a message; they do over all rounds of a source, so none
-/// comes twice. A full sync has all.
+/// comes twice. A full sync has all, and so has a move of what moves.
 Status Receiver::checkOrder(const MessageHeader &header, size_t firstTile,
                             Progress &known) const {
   if (tiles.size() > firstTile) {
@@ -147,16 +229,23 @@ Status Receiver::checkOrder(const MessageHeader &header, size_t firstTile,
   known.numTiles += tiles.size() - firstTile;
   known.numRounds = header.numRounds;
   ++known.round;
-  if (!header.isSeed() || !known.isComplete())
+  if (!(header.isSeed() || header.isMoved()) || !known.isComplete())
     return {};
-  const LandingSource &source =
-      landing.getSources()[landing.findSource(header.source)];
+  const Landing &to = landingOf(header);
+  const uint32_t index = to.findSource(header.source);
   uint64_t required = 0;
-  for (size_t i = source.firstSection; i < source.endSection; ++i)
-    required += landing.getSections()[i].numTiles;
+  // Nothing moved from a placement to itself.
+  const bool isNothing =
+      header.isMoved() && header.previous == header.placement;
+  if (index != DELTA_NONE && !isNothing) {
+    const LandingSource &source = to.getSources()[index];
+    for (size_t i = source.firstSection; i < source.endSection; ++i)
+      required += to.getSections()[i].numTiles;
+  }
   if (known.numTiles != required)
-    return Status::error(DELTA_CORRUPT, "a full sync has %llu tiles of %llu",
-                         number(known.numTiles), number(required));
+    return Status::error(DELTA_CORRUPT, "a %s has %llu tiles of %llu",
+                         header.kind(), number(known.numTiles),
+                         number(required));
   return {};
 }
 

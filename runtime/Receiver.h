@@ -40,6 +40,11 @@ public:
     return bound.check(landing.getRank(), params, numParams);
   }
 
+  /// Where this engine's experts are from now on; see receiver_set_placement of
+  /// the ABI.
+  Status setPlacement(const uint32_t *experts, uint32_t numTables,
+                      uint32_t numSlots);
+
   /// Checks a message and keeps a copy of it.
   Status stage(delta_bytes_t message);
   /// Receives and stages all rounds of every source that sends here; keeps the
@@ -47,6 +52,13 @@ public:
   Status receive(const delta_transport_t &transport);
   Status commit();
   void discard();
+  /// Compares a few elements of each parameter with a staged full sync; refuses
+  /// the first parameter of which more than `share` of them differ.
+  Status checkLayout(double share);
+  /// What the last commit asks for, by refresh and parameter.
+  const std::vector<delta_refresh_call_t> &getRefreshes() const {
+    return refreshes;
+  }
   /// Compares what is staged with memory and drops it.
   Status compare(uint64_t &outMismatches, Status &outFirst);
   uint64_t getVersion() const { return version; }
@@ -76,15 +88,24 @@ private:
     bool isComplete() const { return numRounds && round == numRounds; }
   };
 
-  Receiver(const delta_tables_t &tables, uint64_t run, uint32_t numThreads)
-      : tables(tables), run(run), pool(numThreads) {}
+  Receiver(const delta_tables_t &tables, const delta_kernels_t &kernels,
+           uint64_t run, uint32_t numThreads)
+      : tables(tables), kernels(kernels), run(run), pool(numThreads) {}
+  /// Where the tiles of a message of this kind go.
+  const Landing &landingOf(const MessageHeader &header) const {
+    return header.isMoved() ? *moved : landing;
+  }
+  Status expandMoved(const std::shared_ptr<const Slots> &to,
+                     const std::shared_ptr<const Slots> &from,
+                     std::optional<Landing> &out) const;
+  Status readyForMoved(const MessageHeader &header);
   Status stageHeld(Held &message, uint32_t expectedSource);
   Status receiveRound(uint32_t source, const delta_transport_t &transport,
                       bool isWanted, bool &outReceived, uint32_t &outLeft);
   Status receiveFrom(uint32_t source, const delta_transport_t &transport,
                      bool &outReceived);
   Status checkIdentity(const MessageHeader &header) const;
-  Status checkVersion(const MessageHeader &header) const;
+  Status checkVersion(const MessageHeader &header);
   Status checkRound(const MessageHeader &header) const;
   Status readSections(const MessageHeader &header,
                       const std::vector<SectionView> &views);
@@ -92,14 +113,20 @@ private:
                     Progress &progress) const;
   Status requireAll(const char *call) const;
   template <typename Visit> void forEachImage(const Visit &visit);
+  std::vector<delta_refresh_call_t> findRefreshes() const;
   Status describe(const StagedTile &tile, const LandingImage &image,
                   uint32_t index) const;
 
   const delta_tables_t &tables;
+  const delta_kernels_t &kernels;
   uint64_t run;
   Pool pool;
   std::shared_ptr<const Slots> placement; ///< of an engine's experts, or null
+  /// The placement before; null: there was none since the first full sync.
+  std::shared_ptr<const Slots> previous;
+  bool isMoving = false; ///< what moved from there is not committed yet
   Landing landing;
+  std::optional<Landing> moved; ///< what moves here from `previous`
   BoundAddresses bound;
   uint64_t version = 0;
 
@@ -107,6 +134,7 @@ private:
   std::vector<Progress> progress; ///< by position of the source
   MessageHeader staged;           ///< of the first of them
   std::vector<StagedTile> tiles;
+  std::vector<delta_refresh_call_t> refreshes; ///< of the last commit
 };
 
 } // namespace delta::runtime

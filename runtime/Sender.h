@@ -51,6 +51,13 @@ public:
   /// Compares, and packs what changed as a delta to `version`, after the
   /// current one.
   Status diff(uint64_t version, delta_sync_stats_t *outStats);
+  /// Where the receivers' experts are from now on; see sender_set_placement of
+  /// the ABI.
+  Status setPlacement(const uint32_t *experts, uint32_t numTables,
+                      uint32_t numSlots);
+  /// Packs what lies somewhere since the placement changed, as the receivers
+  /// hold it elsewhere, at the current version.
+  Status beginMoved(delta_sync_stats_t *outStats);
   Status send(const delta_transport_t &transport);
   Status acknowledge(uint64_t version);
   void abort();
@@ -64,41 +71,56 @@ public:
                      uint64_t &outCount);
 
   /// Rounds of what is packed; 0: nothing is.
-  uint32_t getNumRounds() const { return pending ? packer->getNumRounds() : 0; }
+  uint32_t getNumRounds() const {
+    return pending ? active().packer->getNumRounds() : 0;
+  }
   /// Bytes of the buffers of a sync, without the snapshot.
   uint64_t getBufferBytes() const {
-    return changes->getListBytes() + packer->getPackedBytes();
+    return work.changes->getListBytes() + work.packer->getPackedBytes();
   }
-  const Shard &getShard() const { return shard; }
-  const Packer &getPacker() const { return *packer; }
+  const Shard &getShard() const { return *work.shard; }
+  const Packer &getPacker() const { return *active().packer; }
   Pool &getPool() { return pool; }
 
 private:
+  /// What the messages of a sync carry.
+  enum class Kind { Delta, Seed, Moved };
+  /// The rows of a placement, or of what it moves, and what is done with them.
+  struct Work {
+    std::unique_ptr<Shard> shard;
+    std::unique_ptr<Diff> changes;
+    std::unique_ptr<Packer> packer;
+  };
+
   Sender(const delta_tables_t &tables, const delta_kernels_t &kernels,
          uint64_t run, uint32_t numThreads)
       : tables(tables), kernels(kernels), run(run), pool(numThreads) {}
-  void pack(uint64_t newVersion, bool seeding, double diffSeconds,
+  const Work &active() const {
+    return pendingKind == Kind::Moved ? moved : work;
+  }
+  Status refusePending(const char *call) const;
+  void pack(uint64_t newVersion, Kind kind, double diffSeconds,
             delta_sync_stats_t *outStats);
   MessageHeader header() const;
   Status packRound(uint32_t round);
   Status sendRound(const delta_transport_t &transport);
-  uint32_t rank() const { return shard.getExpansion().rank; }
+  uint32_t rank() const { return work.shard->getExpansion().rank; }
 
   const delta_tables_t &tables;
   const delta_kernels_t &kernels;
   uint64_t run;
   Pool pool;
   std::shared_ptr<const Slots> placement; ///< of an engine's experts, or null
-  Shard shard;
+  /// By which the receivers hold the version; null: by `placement`.
+  std::shared_ptr<const Slots> previous;
+  Work work, moved;
   BoundAddresses bound;
-  std::unique_ptr<Diff> changes;
-  std::unique_ptr<Packer> packer;
   uint64_t version = 0; ///< of the snapshot; 0: there is none
   uint64_t pending = 0; ///< of what is packed; 0: nothing is
-  bool pendingSeed = false;
+  Kind pendingKind = Kind::Delta;
   uint32_t numSent = 0;  ///< rounds, when there are several
   bool isBroken = false; ///< the last of them was not sent to all
-  bool hasCapacity = false;
+  uint64_t capacity = 0;
 };
 
 } // namespace delta::runtime

@@ -54,6 +54,15 @@ public:
                        uint32_t rank, const delta_param_t *params,
                        uint32_t numParams, Shard &out);
 
+  /// The rows of another placement of the same plan, or of what it moves, with
+  /// the data and the snapshot of `whole`, whose memory is borrowed.
+  static Status createLike(const Shard &whole, Expander &expander,
+                           const delta_kernels_t &kernels, Shard &out);
+  /// Takes over the snapshot that this one has borrowed of `whole`.
+  void adoptSnapshot(Shard &whole) noexcept {
+    snapshot = std::move(whole.snapshot);
+  }
+
   /// Takes the data of the same parameters from elsewhere, after the checks of
   /// a bind; leaves everything as it was when one fails.
   Status rebind(const delta_tables_t &tables, const delta_param_t *params,
@@ -73,15 +82,24 @@ public:
   /// The snapshot of a tile.
   uint8_t *snapshotOf(const TileRef &tile) const;
 
+  /// For each row, that of `other` with the same box, layer and expert;
+  /// `other` has it.
+  std::vector<size_t> rowsIn(const Shard &other) const;
+
   /// Calls body(TileRef) for tiles [begin, end).
   template <typename Body>
   void forEachTile(int64_t begin, int64_t end, const Body &body) const;
 
 private:
+  Status layOut(Expander &expander, const delta_kernels_t &kernels,
+                uint32_t rank);
+  void place();
+
   Expansion expansion;
   std::vector<ShardRow> rows;
   std::vector<void *> data;
-  Buffer snapshot;
+  Buffer snapshot; ///< empty where it is borrowed
+  uint8_t *snapshotBegin = nullptr;
   uint64_t snapshotBytes = 0;
   uint64_t numElements = 0;
   uint32_t largestTile = 0;

@@ -28,7 +28,8 @@ Status delta::runtime::readFrame(const uint8_t *message, uint64_t numBytes,
   if (outHeader.wireVersion != WireVersion)
     return Status::error(DELTA_REFUSED, "layout version %u, required %u",
                          outHeader.wireVersion, WireVersion);
-  if (outHeader.flags & ~SeedFlag)
+  if ((outHeader.flags & ~(SeedFlag | MovedFlag)) ||
+      outHeader.flags == (SeedFlag | MovedFlag))
     return Status::error(DELTA_REFUSED, "unknown flags 0x%x", outHeader.flags);
   if (outHeader.round >= outHeader.numRounds)
     return Status::error(DELTA_CORRUPT, "round %u of %u", outHeader.round,
@@ -76,9 +77,9 @@ namespace {
 class SectionReader {
 public:
   SectionReader(const Landing &landing, const LandingSection &section,
-                const SectionView &view, bool isSeed,
+                const SectionView &view, bool isWhole,
                 std::vector<StagedTile> &tiles)
-      : landing(landing), section(section), view(view), isSeed(isSeed),
+      : landing(landing), section(section), view(view), isWhole(isWhole),
         tiles(tiles), firstTile(tiles.size()) {}
 
   Status read();
@@ -94,7 +95,7 @@ private:
   const Landing &landing;
   const LandingSection &section;
   const SectionView &view;
-  bool isSeed;
+  bool isWhole;
   std::vector<StagedTile> &tiles;
   size_t firstTile;
   device::SectionShape shape = {};
@@ -152,8 +153,8 @@ Status SectionReader::addTile(const LandingRow &row, uint64_t tile,
   staged.boxTile = row.tileBegin + int64_t(tile) - row.firstTile;
   staged.numElements = device::tileOf(*row.box, staged.boxTile).numElements();
   bool dense = code == device::DenseCode;
-  if (isSeed && !dense)
-    return corrupt("a full sync has a sparse tile");
+  if (isWhole && !dense)
+    return corrupt("a sparse tile where all are whole");
   if (!dense && (code == 0 || device::isDense(code, staged.numElements)))
     return corrupt("a count is out of range");
   staged.count = dense ? staged.numElements : code;
@@ -183,9 +184,9 @@ void SectionReader::placeTiles() {
 
 Status delta::runtime::readSection(const Landing &landing,
                                    const LandingSection &section,
-                                   const SectionView &view, bool isSeed,
+                                   const SectionView &view, bool isWhole,
                                    std::vector<StagedTile> &outTiles) {
-  return SectionReader(landing, section, view, isSeed, outTiles).read();
+  return SectionReader(landing, section, view, isWhole, outTiles).read();
 }
 
 /// Strictly ascending, and the last one inside the tile.

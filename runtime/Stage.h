@@ -45,9 +45,10 @@ Status readFrame(const uint8_t *message, uint64_t numBytes,
                  MessageHeader &outHeader, std::vector<SectionView> &outViews);
 
 /// Checks all of a section but its offsets and appends its tiles. The body is
-/// aligned to 8 bytes. In a seed every tile that is present must be dense.
+/// aligned to 8 bytes. With `isWhole` every tile that is
+/// present must be dense.
 Status readSection(const Landing &landing, const LandingSection &section,
-                   const SectionView &view, bool isSeed,
+                   const SectionView &view, bool isWhole,
                    std::vector<StagedTile> &outTiles);
 
 /// Checks the offsets of tiles [first, end).

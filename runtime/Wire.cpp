@@ -46,6 +46,7 @@ void delta::runtime::writeHeader(const MessageHeader &header, uint8_t *out) {
   put(out, 72, header.round);
   put(out, 76, header.numRounds);
   put(out, 80, header.placement);
+  put(out, 88, header.previous);
 }
 
 MessageHeader delta::runtime::readHeader(const uint8_t *in) {
@@ -65,6 +66,7 @@ MessageHeader delta::runtime::readHeader(const uint8_t *in) {
   header.round = get<uint32_t>(in, 72);
   header.numRounds = get<uint32_t>(in, 76);
   header.placement = get<uint64_t>(in, 80);
+  header.previous = get<uint64_t>(in, 88);
   return header;
 }
 

@@ -16,7 +16,7 @@
 /// ascending order. Each message says which round it is and how many there are;
 /// a receiver takes them in this order, all of them or none.
 ///
-///   header, 96 bytes                      section, 24 bytes + body
+///   header, 104 bytes                     section, 24 bytes + body
 ///   at  size what                         at  size what
 ///    0  u32  magic, "DLTA"                 0  u64  XXH3 of the rest
 ///    4  u32  version of this layout        8  u64  bytes, these 24 included
@@ -28,15 +28,19 @@
 ///   48  u32  source rank
 ///   52  u32  destination rank
 ///   56  u32  number of sections
-///   60  u32  flags: 1 = seed
+///   60  u32  flags: 1 = seed, 2 = experts that moved
 ///   64  u64  bytes of all sections
 ///   72  u32  round, from 0
 ///   76  u32  number of rounds of this sync, at least 1
 ///   80  u64  fingerprint of the placement of experts (Slots.h), 0 without
-///   88  u64  XXH3 of bytes 0-87 and the checksums of all sections
+///   88  u64  that of the one before it, in a message of experts that moved
+///   96  u64  XXH3 of bytes 0-95 and the checksums of all sections
 ///
 /// A set is numbered by its place among the sets of its source rank, which both
 /// ends know in the same order (Expand.h).
+///
+/// Experts that moved are sent at the version that the receivers hold: base and
+/// version are the same. Sets are numbered among those of the rows that move.
 ///
 /// Sections and their parts are padded to 8 bytes. Nothing changed: the header
 /// alone. Version 1 of this layout had no rounds, version 2 no placement.
@@ -52,9 +56,10 @@ namespace delta::runtime {
 
 constexpr uint32_t WireMagic = 0x41544c44; // "DLTA"
 constexpr uint32_t WireVersion = 3;
-constexpr uint64_t HeaderBytes = 96;
+constexpr uint64_t HeaderBytes = 104;
 constexpr uint64_t SectionHeaderBytes = 24;
 constexpr uint32_t SeedFlag = 1;
+constexpr uint32_t MovedFlag = 2;
 
 /// The fields of a header, without checksum.
 struct MessageHeader {
@@ -72,8 +77,13 @@ struct MessageHeader {
   uint32_t round = 0;
   uint32_t numRounds = 1;
   uint64_t placement = 0;
+  uint64_t previous = 0;
 
   bool isSeed() const { return flags & SeedFlag; }
+  bool isMoved() const { return flags & MovedFlag; }
+  const char *kind() const {
+    return isSeed() ? "full sync" : isMoved() ? "move of experts" : "delta";
+  }
 };
 
 struct SectionHeader {

@@ -393,6 +393,13 @@ typedef struct delta_replica_sum {
   uint64_t sum;
 } delta_replica_sum_t;
 
+/* A method to call, as a commit asks for: on the module that the parameter
+ * belongs to. */
+typedef struct delta_refresh_call {
+  uint32_t param;   /* of this rank, counted as param_info does */
+  uint32_t refresh; /* row of delta_tables.refreshes */
+} delta_refresh_call_t;
+
 typedef struct delta_plan_api {
   uint32_t version; /* DELTA_ABI_VERSION */
   uint32_t size;    /* sizeof(delta_plan_api_t) */
@@ -560,6 +567,48 @@ typedef struct delta_plan_api {
                                         delta_replica_sum_t *out,
                                         uint64_t capacity, uint64_t *out_count,
                                         delta_error_t error);
+  /* The engine's experts are elsewhere from now on. `experts` is the map as the
+   * engine holds it: num_tables rows, one or one for each layer, of num_slots
+   * logical experts, as many as delta_tables.slots has. A map of another size,
+   * or one that misses an expert, is refused and the old one stays. Each rank
+   * of both sides is told, while nothing is packed or staged; messages of
+   * another placement are refused. The parameters stay those that are bound;
+   * an engine that re-allocates them binds again. After the first full sync,
+   * what moved has to be sent before the next delta: by sender_begin_moved on
+   * all senders, or by a full sync. Until then the senders refuse to compare,
+   * and receivers that miss something refuse deltas. */
+  delta_status_t (*sender_set_placement)(delta_sender_t *sender,
+                                         const uint32_t *experts,
+                                         uint32_t num_tables,
+                                         uint32_t num_slots,
+                                         delta_error_t error);
+  delta_status_t (*receiver_set_placement)(delta_receiver_t *receiver,
+                                           const uint32_t *experts,
+                                           uint32_t num_tables,
+                                           uint32_t num_slots,
+                                           delta_error_t error);
+  /* Packs the experts that newly lie in a slot, whole and with the values of
+   * the snapshot: the version that the receivers hold elsewhere. Then
+   * sender_send, receiver_receive and receiver_commit, which leave the version
+   * as it is, and sender_acknowledge of that version. Every receiver gets a
+   * message, an empty one too. */
+  delta_status_t (*sender_begin_moved)(delta_sender_t *sender,
+                                       delta_sync_stats_t *out_stats,
+                                       delta_error_t error);
+  /* Before a staged full sync is committed: compares a few elements of each
+   * parameter, ends and seeded ones, with memory, where the engine has loaded
+   * the same weights. A parameter of which more than `share` of them differ is
+   * refused by name with DELTA_BIND_MISMATCH: its layout is not the plan's.
+   * What is staged stays. */
+  delta_status_t (*receiver_check_layout)(delta_receiver_t *receiver,
+                                          double share, delta_error_t error);
+  /* What the last commit asks for: delta_tables.refreshes whose class it wrote
+   * to, with the parameters, by refresh and parameter. Call with out == null
+   * for the count. */
+  delta_status_t (*receiver_refreshes)(const delta_receiver_t *receiver,
+                                       delta_refresh_call_t *out,
+                                       uint64_t capacity, uint64_t *out_count,
+                                       delta_error_t error);
 } delta_plan_api_t;
 
 /* The newest table with version <= max_version, or null. */

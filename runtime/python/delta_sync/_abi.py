@@ -292,6 +292,10 @@ class delta_replica_sum_t(c.Structure):
     ]
 
 
+class delta_refresh_call_t(c.Structure):
+    _fields_ = [("param", c.c_uint32), ("refresh", c.c_uint32)]
+
+
 class delta_bytes_t(c.Structure):
     _fields_ = [("data", c.c_void_p), ("size", c.c_uint64)]
 
@@ -459,6 +463,25 @@ FUNCTIONS = (
      "delta_status_t (*sender_replica_sums)(delta_sender_t *sender, "
      "uint64_t key, delta_replica_sum_t *out, uint64_t capacity, "
      "uint64_t *out_count, delta_error_t error)"),
+    ("sender_set_placement", _status, (_handle, _p_u32, _u32, _u32, _error),
+     "delta_status_t (*sender_set_placement)(delta_sender_t *sender, "
+     "const uint32_t *experts, uint32_t num_tables, uint32_t num_slots, "
+     "delta_error_t error)"),
+    ("receiver_set_placement", _status, (_handle, _p_u32, _u32, _u32, _error),
+     "delta_status_t (*receiver_set_placement)(delta_receiver_t *receiver, "
+     "const uint32_t *experts, uint32_t num_tables, uint32_t num_slots, "
+     "delta_error_t error)"),
+    ("sender_begin_moved", _status, (_handle, _stats, _error),
+     "delta_status_t (*sender_begin_moved)(delta_sender_t *sender, "
+     "delta_sync_stats_t *out_stats, delta_error_t error)"),
+    ("receiver_check_layout", _status, (_handle, c.c_double, _error),
+     "delta_status_t (*receiver_check_layout)(delta_receiver_t *receiver, "
+     "double share, delta_error_t error)"),
+    ("receiver_refreshes", _status,
+     (_handle, c.POINTER(delta_refresh_call_t), _u64, _p_u64, _error),
+     "delta_status_t (*receiver_refreshes)(const delta_receiver_t *receiver, "
+     "delta_refresh_call_t *out, uint64_t capacity, uint64_t *out_count, "
+     "delta_error_t error)"),
 )  # fmt: skip
 
 

@@ -30,7 +30,7 @@ public:
   explicit EngineCluster(const EnginePlan &plan);
 
   /// Fills the sources with the values of `generation`; an element whose hash
-  /// is above `share` keeps its first one.
+  /// is above `share` has its value of generation 0.
   void fill(uint64_t generation, double share = 1);
   /// Sends what is packed, and commits it everywhere.
   void deliver();
@@ -45,9 +45,9 @@ public:
 
   const EnginePlan &plan;
   std::vector<std::unique_ptr<RankMemory>> sourceMemory, memory;
+  runtime::Inproc inproc; ///< lends what the receivers have staged
   std::vector<std::unique_ptr<runtime::Sender>> senders;
   std::vector<std::unique_ptr<runtime::Receiver>> receivers;
-  runtime::Inproc inproc;
 
   /// Bits of a trained element, in the type of the source.
   uint64_t value(uint32_t tensor, uint32_t layer, uint32_t expert,
