@@ -113,6 +113,7 @@ def test_argument_types_are_those_of_the_prototypes() -> None:
     plain = {
         "uint32_t": ctypes.c_uint32,
         "uint64_t": ctypes.c_uint64,
+        "double": ctypes.c_double,
         "delta_side_id_t": ctypes.c_uint,
         "delta_status_t": ctypes.c_int32,
         "delta_error_t": _abi.delta_error_t,
