@@ -77,13 +77,15 @@ def differences(
                 continue
             compared += got.data.size
             bad = parameter.filled & (got.data != parameter.data)
+            start = parameter.data
             if before is not None:
                 start = before[rank][name].data
                 bad |= ~parameter.filled & (got.data != start)
             if bad.any():
                 at = tuple(int(i) for i in np.argwhere(bad)[0])
+                value = parameter.data if parameter.filled[at] else start
                 wrong.append(
                     f"{where}: {int(bad.sum())} of {bad.size} differ, first "
-                    f"{list(at)}: {int(got.data[at]):#x}, the loader has "
-                    f"{int(parameter.data[at]):#x}")
+                    f"{list(at)}: {int(got.data[at]):#x}, not "
+                    f"{int(value[at]):#x}")
     return compared, wrong

@@ -181,6 +181,6 @@ def test_a_wrong_element_and_a_written_padding_are_told() -> None:
 
     assert told() == []
     assert told(lm_head=((2, 3), 12)) == [
-        "rank 0: lm_head.weight: 1 of 256 differ, first [2, 3]: 0xc, the "
-        "loader has 0xb"]
-    assert "first [3, 0]: 0x7" in told(lm_head=((3, 0), 7))[0]
+        "rank 0: lm_head.weight: 1 of 256 differ, first [2, 3]: 0xc, not "
+        "0xb"]
+    assert "first [3, 0]: 0x7, not 0x0" in told(lm_head=((3, 0), 7))[0]
