@@ -185,10 +185,13 @@ def load(
                 reached.add(name)
                 continue
             target, shard = routed(model, renamed(model, name))
-            if target in model.parameters:
-                reached.add(name)
-                model.parameters[target].load(
-                    untransposed(model, name, tensor), shard)
+            head = f"{model.head}weight"
+            copied = model.tied and name.endswith(".embed_tokens.weight")
+            for known in (target, head) if copied else (target,):
+                if known in model.parameters:
+                    reached.add(name)
+                    model.parameters[known].load(
+                        untransposed(model, name, tensor), shard)
         if model.engine == "sglang" and model.kind in LATENT:
             absorb(model)
         world.append(model.parameters)

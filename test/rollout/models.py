@@ -242,7 +242,10 @@ class Model(Layers):
         """Embedding, this stage's layers, norm and head."""
         rows = self.config["vocab_size"]
         rank = self.rank
-        if rank.first or (self.tied and rank.last):
+        # Of a tied table, the last of several stages has a copy: vLLM a second
+        # embedding, SGLang a head.
+        vllm = self.engine == "vllm"
+        if rank.first or (self.tied and rank.last and vllm):
             name = f"{self.prefix}{embedding}.weight"
             if padded:
                 self.vocabulary(name, rows, self.hidden, self.heads)
@@ -252,6 +255,6 @@ class Model(Layers):
             layer(f"{self.prefix}layers.{number}", number)
         if rank.last:
             self.norm(f"{self.prefix}{norm}")
-            if not self.tied:
+            if not self.tied or not (rank.first or vllm):
                 self.vocabulary(
                     f"{self.head}weight", rows, self.hidden, rank.tp)
