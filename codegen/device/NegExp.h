@@ -17,7 +17,8 @@
 /// the first has 33 bits, so that k times it is exact, and r has a tail. Every
 /// product is inside an fma, so that no compiler is free to form one. The
 /// double was within 0.64 units of its last place; rounded to fp32 it was what
-/// std::exp in double gives, for all 4,278,190,082 arguments that are numbers.
+/// std::exp in double gives, for all 4,278,190,082 arguments that are numbers,
+/// on the host and on an H200.
 ///
 //===----------------------------------------------------------------------===//
 

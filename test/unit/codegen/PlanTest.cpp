@@ -288,6 +288,44 @@ TEST_F(PlanTest, SeedDiffAndCommitAcrossTwoRanks) {
   plan->inproc_destroy(inproc);
 }
 
+namespace {
+
+/// The parameters of a rank as the plan describes them, in memory of zeros.
+struct DescribedRank {
+  std::vector<std::string> names;
+  std::vector<std::vector<uint16_t>> words;
+  std::vector<delta_param_t> params;
+
+  DescribedRank(const delta_plan_api_t *plan, delta_index_t *index,
+                delta_side_id_t side, uint32_t rank) {
+    uint32_t count = plan->param_count(index, side, rank);
+    for (uint32_t i = 0; i < count; ++i) {
+      delta_param_info_t info;
+      EXPECT_EQ(plan->param_info(index, side, rank, i, &info), DELTA_OK);
+      names.push_back(info.name);
+      words.emplace_back(static_cast<size_t>(info.num_elements) * 2);
+      delta_param_t param = {};
+      param.dtype = info.dtype;
+      param.rank = info.rank;
+      std::copy(info.shape, info.shape + DELTA_MAX_RANK, param.shape);
+      std::copy(info.stride, info.stride + DELTA_MAX_RANK, param.stride);
+      params.push_back(param);
+    }
+    for (uint32_t i = 0; i < count; ++i) {
+      params[i].name = names[i].c_str();
+      params[i].data = words[i].data();
+    }
+  }
+  uint32_t count() const { return static_cast<uint32_t>(params.size()); }
+  uint16_t *at(const std::string &name) {
+    auto it = std::find(names.begin(), names.end(), name);
+    EXPECT_NE(it, names.end()) << name;
+    return words[static_cast<size_t>(it - names.begin())].data();
+  }
+};
+
+} // namespace
+
 TEST(EnginePlanTest, IsCompiledAndAnswers) {
   TemporaryFolder work;
   ASSERT_EQ(work.create(), std::nullopt);
@@ -312,6 +350,108 @@ TEST(EnginePlanTest, IsCompiledAndAnswers) {
   EXPECT_STREQ(info.name, "e.0.w");
   EXPECT_THAT(std::vector<int64_t>(info.stride, info.stride + 2),
               ElementsAre(1, 8));
+
+  // Two trainer ranks, two of the engine, and a sync through the ABI alone.
+  DescribedRank sources[] = {{plan, index, DELTA_SOURCE, 0},
+                             {plan, index, DELTA_SOURCE, 1}};
+  DescribedRank ranks[] = {{plan, index, DELTA_DESTINATION, 0},
+                           {plan, index, DELTA_DESTINATION, 1}};
+  for (DescribedRank &source : sources)
+    for (size_t i = 0; i < source.names.size(); ++i)
+      for (size_t e = 0; e < source.words[i].size(); ++e)
+        source.words[i][e] =
+            uint16_t(0x3c00 + 16 * (i + 1) + (e + i) % 7); // not alike
+  delta_sender_t *senders[2] = {};
+  delta_receiver_t *receivers[2] = {};
+  delta_inproc_t *inproc = nullptr;
+  ASSERT_EQ(plan->inproc_create(&inproc, text.out()), DELTA_OK);
+  const delta_transport_t transport = plan->inproc_transport(inproc);
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    ASSERT_EQ(plan->sender_create(rank, sources[rank].params.data(),
+                                  sources[rank].count(), 1, 1, &senders[rank],
+                                  text.out()),
+              DELTA_OK)
+        << text.text;
+    ASSERT_EQ(plan->receiver_create(rank, ranks[rank].params.data(),
+                                    ranks[rank].count(), 1, 1, &receivers[rank],
+                                    text.out()),
+              DELTA_OK)
+        << text.text;
+  }
+  auto exchange = [&] {
+    for (delta_sender_t *sender : senders) {
+      ASSERT_EQ(plan->sender_send(sender, &transport, text.out()), DELTA_OK)
+          << text.text;
+    }
+    for (delta_receiver_t *receiver : receivers) {
+      ASSERT_EQ(plan->receiver_receive(receiver, &transport, text.out()),
+                DELTA_OK)
+          << text.text;
+    }
+  };
+  auto finish = [&] {
+    for (delta_receiver_t *receiver : receivers) {
+      ASSERT_EQ(plan->receiver_commit(receiver, text.out()), DELTA_OK)
+          << text.text;
+    }
+    for (delta_sender_t *sender : senders) {
+      ASSERT_EQ(plan->sender_acknowledge(sender, 1, text.out()), DELTA_OK)
+          << text.text;
+    }
+  };
+  // Rank 0 has experts 0 and 1 of layer 0, rank 1 has 2 and 0, and both have
+  // the shared one behind them.
+  auto expectStack = [&](uint32_t rank, const char *first, const char *second) {
+    const uint16_t *stack = ranks[rank].at("e.0.stack");
+    const char *slots[] = {first, second, "x.0.shared"};
+    for (int slot = 0; slot < 3; ++slot)
+      for (int i = 0; i < 2; ++i)
+        EXPECT_EQ(stack[2 * slot + i], sources[0].at(slots[slot])[i])
+            << rank << " slot " << slot;
+  };
+  for (delta_sender_t *sender : senders)
+    ASSERT_EQ(plan->sender_seed(sender, 1, nullptr, text.out()), DELTA_OK);
+  exchange();
+  EXPECT_EQ(plan->receiver_check_layout(receivers[0], 0.5, text.out()),
+            DELTA_BIND_MISMATCH);
+  EXPECT_THAT(text.text,
+              testing::StartsWith("rank 0: \"e.0.w\": check_layout"));
+  finish();
+  expectStack(0, "x.0.0", "x.0.1");
+  expectStack(1, "x.0.2", "x.0.0");
+  uint64_t calls = 0;
+  delta_refresh_call_t refreshes[2];
+  ASSERT_EQ(
+      plan->receiver_refreshes(receivers[0], refreshes, 2, &calls, text.out()),
+      DELTA_OK);
+  EXPECT_EQ(calls, 2u); // of w in both layers
+
+  const uint32_t moved[] = {2, 1, 0, 2};
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    ASSERT_EQ(
+        plan->sender_set_placement(senders[rank], moved, 1, 4, text.out()),
+        DELTA_OK)
+        << text.text;
+    ASSERT_EQ(
+        plan->receiver_set_placement(receivers[rank], moved, 1, 4, text.out()),
+        DELTA_OK)
+        << text.text;
+    EXPECT_EQ(plan->sender_diff(senders[rank], 2, nullptr, text.out()),
+              DELTA_REFUSED);
+    ASSERT_EQ(plan->sender_begin_moved(senders[rank], nullptr, text.out()),
+              DELTA_OK)
+        << text.text;
+  }
+  exchange();
+  finish();
+  expectStack(0, "x.0.2", "x.0.1");
+  expectStack(1, "x.0.0", "x.0.2");
+
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    plan->receiver_destroy(receivers[rank]);
+    plan->sender_destroy(senders[rank]);
+  }
+  plan->inproc_destroy(inproc);
   plan->index_destroy(index);
   ::dlclose(library);
 }

@@ -230,6 +230,25 @@ TEST_F(DemoPlanTest, ErrorsNameRankParameterAndCall) {
   EXPECT_STREQ(text, "sender_diff: a pointer is null");
 }
 
+TEST_F(DemoPlanTest, AFunctionOfEnginesWithoutItsHandleIsRefused) {
+  const uint32_t experts[1] = {0};
+  uint64_t count = 0;
+  auto refused = [&](delta_status_t code, const char *message) {
+    EXPECT_EQ(code, DELTA_INVALID_ARGUMENT);
+    EXPECT_STREQ(text, message);
+  };
+  refused(api->sender_set_placement(nullptr, experts, 1, 1, error),
+          "sender_set_placement: a pointer is null");
+  refused(api->receiver_set_placement(nullptr, experts, 1, 1, error),
+          "receiver_set_placement: a pointer is null");
+  refused(api->sender_begin_moved(nullptr, nullptr, error),
+          "sender_begin_moved: a pointer is null");
+  refused(api->receiver_check_layout(nullptr, 0.5, error),
+          "receiver_check_layout: a pointer is null");
+  refused(api->receiver_refreshes(nullptr, nullptr, 0, &count, error),
+          "receiver_refreshes: a pointer is null");
+}
+
 TEST_F(DemoPlanTest, HasACapacityAndCanBeBoundAgain) {
   uint16_t words[2][12] = {}, heldWords[2][32] = {};
   float norm[4] = {}, heldNorm[4] = {};
