@@ -21,6 +21,7 @@
 #include "tools/reference/CrossCheck.h"
 #include "tools/reference/NanProbe.h"
 #include "tools/reference/SampleCheck.h"
+#include "tools/report/Traffic.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Pass/PassManager.h"
@@ -279,7 +280,10 @@ static int writeStage(ModuleOp module, const LoweredPlan &plan,
   case Emit::Reference:
     break;
   case Emit::Maps:
-    return write(print(module));
+    // The routes, and what they amount to from rank to rank.
+    return write(print(module) +
+                 report::trafficText(
+                     report::Traffic(TableStorage(plan).tables()), "// "));
   case Emit::Proof:
     return write(printCertificate(module, plan));
   case Emit::Cuda:
