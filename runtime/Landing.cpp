@@ -128,17 +128,15 @@ void Landing::addRow(Expander &expander, const Row &row,
   rows.push_back(landed);
 }
 
-/// A parameter whose class no box reaches is not the plan's business; one that
-/// only this rank's share of which nothing reaches is all padding.
+/// A parameter whose class no box reaches is not the plan's business, even if
+/// another class is part of it; one that only this rank's share of which
+/// nothing reaches is all padding.
 void Landing::listPadded(const delta_tables_t &tables) {
   std::vector<bool> isReached(tables.destination.num_classes);
   for (uint32_t i = 0; i < tables.num_boxes; ++i) {
     const delta_box_t &box = tables.boxes[i];
-    for (uint32_t j = 0; j < box.num_images; ++j) {
-      uint32_t reached = tables.images[box.first_image + j].class_index;
-      uint32_t whole = tables.destination.classes[reached].part_of;
-      isReached[whole == DELTA_NONE ? reached : whole] = true;
-    }
+    for (uint32_t j = 0; j < box.num_images; ++j)
+      isReached[tables.images[box.first_image + j].class_index] = true;
   }
   for (uint32_t i = 0; i < params.size(); ++i) {
     const delta_class_t &type =

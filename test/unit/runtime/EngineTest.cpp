@@ -83,6 +83,30 @@ TEST(EngineTest, SeedsAndFollowsEveryElement) {
     EXPECT_TRUE(memory->guardsIntact());
 }
 
+/// Where no tensor reaches the experts of a stack, they stay as they are beside
+/// the part that one does reach.
+TEST(EngineTest, APartLeavesTheRestOfItsParameter) {
+  EnginePlan plan;
+  for (delta_box_t &box : plan.boxes)
+    if (box.source_class == TensorW)
+      box.num_images = 0;
+  EngineCluster cluster(plan);
+  cluster.fill(0);
+  for (auto &sender : cluster.senders)
+    EXPECT_FALSE(sender->seed(1, nullptr).failed());
+  cluster.deliver();
+  for (uint32_t rank : {0u, 3u}) {
+    const RankMemory &memory = *cluster.memory[rank];
+    const uint32_t stack = 2;
+    const int64_t behind = memory.getNumElements(stack) - 12;
+    for (int64_t e = 0; e < behind; ++e)
+      EXPECT_EQ(memory.get(stack, e), Untouched & 0xffff) << e;
+    for (int64_t e = 0; e < 12; ++e)
+      EXPECT_EQ(memory.get(stack, behind + e),
+                cluster.value(TensorShared, 0, DELTA_NONE, e));
+  }
+}
+
 /// Each receiver gets what it holds and nothing else; a place that an expert
 /// has twice on a rank is sent once.
 TEST(EngineTest, AReceiverGetsItsOwnShareOnly) {
