@@ -51,8 +51,9 @@ delta.block @norm {
 }
 
 // Embedding, last norm and head, which all ranks of the stage share. A tied
-// head is the embedding; with pipeline stages the last one has a copy. Needs:
-// the names on both sides, tied, rows, V, H, centered
+// head is the embedding; with pipeline stages the last one has it once more, as
+// a head or, in some models, as an embedding. Needs: the names on both sides,
+// tied, rows, V, H, centered
 delta.block @ends {
   delta.require not tied or attention_dp == 1,
                 "how attention groups share a tied head is not known"
@@ -61,13 +62,14 @@ delta.block @ends {
     %all = delta.unshard %w dim 0 over tp
     %table = delta.take %all dim 0 first V because "vocabulary padding"
     delta.tensor "{embed}" = %table as [V, H]
-    delta.if tied and pp > 1 {
-      delta.on last {
-        delta.copy "{held_head}" of %w
-      }
-    }
   }
   delta.on last {
+    delta.if tied and pp > 1 {
+      %w = delta.param "{held_head}" | "{held_embed}" [rows, H] : storage
+      %all = delta.unshard %w dim 0 over tp
+      %table = delta.take %all dim 0 first V because "vocabulary padding"
+      delta.tensor "{embed}" = %table as [V, H] also
+    }
     delta.use @norm with held = held_norm, tensor = last_norm, size = H
     delta.if not tied {
       %w = delta.param "{held_head}" [rows, H] : storage
