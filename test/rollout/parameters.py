@@ -66,13 +66,17 @@ def converted(tensor: Tensor, dtype: str) -> np.ndarray:
 
 
 def negated_exponential(tensor: Tensor) -> Tensor:
-    """-exp(x) in single precision. A tag stays what it is."""
+    """-exp(x) in single precision. A tag stays what it is, and so does a NaN,
+    made quiet: what an engine makes of its bits depends on the device."""
     if tensor.dtype == "tag":
         return tensor
-    values = widen(tensor.data, tensor.dtype).astype(np.float64)
+    values = widen(tensor.data, tensor.dtype)
     with np.errstate(over="ignore"):
-        result = (-np.exp(values)).astype(np.float32)
-    return Tensor(result.view(np.uint32), "fp32")
+        result = (-np.exp(values.astype(np.float64))).astype(np.float32)
+    bits = np.where(
+        np.isnan(values), values.view(np.uint32) | 0x400000,
+        result.view(np.uint32))
+    return Tensor(bits.astype(np.uint32), "fp32")
 
 
 class Parameter:

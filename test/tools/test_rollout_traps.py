@@ -131,6 +131,31 @@ def test_decay_is_not_transformed_twice(engine, tmp_path) -> None:
         assert (again == after[1]).all()
 
 
+@both
+def test_decay_of_values_of_every_kind(engine, tmp_path) -> None:
+    """Infinities, zeros, a subnormal, what overflows, and a NaN."""
+    kinds = [0x7F80, 0xFF80, 0x0000, 0x8000, 0x0001, 0x42B2, 0xC2D2, 0x7FC3]
+    name = "backbone.layers.0.mixer.A_log"
+    held = "model.layers.0.mixer.A"
+    with Trap(
+        tmp_path, HYBRID, {"tp": 2}, {"engine": engine, "tp": 2}
+    ) as trap:
+        shift = 16 if is_wide(trap, name) else 0
+        # Heads 0 to 3 are on the first rank.
+        changed = trap.change(
+            {name: range(8)}, lambda _: np.array(kinds, np.uint32) << shift)
+        assert changed == {
+            (rank, held): [0, 1, 2, 3] for rank in (0, 1)}
+        bits = [*trap.values(0, held), *trap.values(1, held)]
+        assert [hex(value) for value in bits[:4]] == [
+            "0xff800000", "0x80000000", "0xbf800000", "0xbf800000"]
+        assert [hex(value) for value in bits[4:6]] == [
+            "0xbf800000", "0xff800000"]
+        # exp(-105) is below half of the least subnormal.
+        assert hex(bits[6]) == "0x80000000"
+        assert hex(bits[7]) == "0x7fc30000"
+
+
 # ===--- partial loads ------------------------------------------------------===
 
 @both
