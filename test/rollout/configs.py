@@ -29,6 +29,7 @@ HYBRID_EXPERTS = {
     **HYBRID_EXPERTS, "mamba_n_groups": HYBRID["n_groups"],
     "moe_intermediate_size": 12,
 }
+LATENT_EXPERTS = {**HYBRID_EXPERTS, "moe_latent_size": 10}
 ONE_GROUP = {**HYBRID, "n_groups": 1, "mamba_n_groups": 1}
 GROUPED = {**DEEPSEEK3, "n_group": 2, "topk_group": 1}
 BIASED = {**BIASED, "intermediate_size": 12}
@@ -63,7 +64,8 @@ MODELS: dict[str, dict[str, dict]] = {
     "qwen3_5": {"": DELTA_NET, "seeing": SEEING_DELTA_NET},
     "qwen3_5_moe": {"": SPARSE_TEXT, "seeing": SEEING_SPARSE},
     "gpt_oss": {"": BIASED},
-    "nemotron_h": {"": HYBRID, "experts": HYBRID_EXPERTS},
+    "nemotron_h": {
+        "": HYBRID, "experts": HYBRID_EXPERTS, "latent": LATENT_EXPERTS},
     "falcon_h1": {
         "": PARALLEL, "norm": {**PARALLEL, "mamba_rms_norm": True}},
     "gemma3_text": {"": GEMMA3},

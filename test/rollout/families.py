@@ -174,6 +174,12 @@ def nemotron_h(model: Model) -> None:
             linear_pair(model, mixer, c["intermediate_size"])
         else:
             count = c["n_routed_experts"]
+            latent = c.get("moe_latent_size")
+            if latent:
+                model.column(
+                    f"{mixer}.fc1_latent_proj", latent, model.hidden, WHOLE)
+                model.column(
+                    f"{mixer}.fc2_latent_proj", model.hidden, latent, WHOLE)
             model.add(f"{mixer}.gate.weight", (count, model.hidden))
             model.add(
                 f"{mixer}.gate.e_score_correction_bias", (count,), "fp32")
@@ -181,7 +187,7 @@ def nemotron_h(model: Model) -> None:
                 linear_pair(model, f"{mixer}.shared_experts",
                             c["moe_shared_expert_intermediate_size"])
             model.experts(mixer, number, count, c["moe_intermediate_size"],
-                          gated=False)
+                          gated=False, hidden=latent)
         model.norm(f"{at}.norm")
 
     model.frame(layer, c["num_hidden_layers"], norm="norm_f")

@@ -215,15 +215,16 @@ class Model(Layers):
 
     def stacked(
         self, at: str, layer: int, count: int, size: int, shared: int = 0,
-        **options,
+        hidden: int | None = None, **options,
     ) -> Experts:
-        """Sizes of the routed experts, shared ones behind them."""
+        """Sizes of the routed experts, shared ones behind them; `hidden` where
+        they work in a space of their own."""
         g = self.rank.geometry
         routed = ".routed_experts" if self.engine == "vllm" else ""
         return Experts(
             f"{at}.experts{routed}",
             self.rank.experts(count, layer) + [SHARED] * shared,
-            self.rank.moe, size, self.hidden,
+            self.rank.moe, size, hidden or self.hidden,
             up_first=g.w13_order == "up_gate", pad=g.moe_pad, **options)
 
     def experts(self, *arguments, **options) -> None:

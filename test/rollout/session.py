@@ -185,6 +185,37 @@ class Session:
             for rank in range(len(self.receivers))
         ]
 
+    def check_layout(self, share: float = 0.5) -> None:
+        """Reads back what the engine has loaded, as before a first seed."""
+        self._pack(self.api.sender_seed)
+        try:
+            for handle in self.handles:
+                self._check(self.api.receiver_check_layout(
+                    handle, share, self.error))
+        finally:
+            for handle in self.handles:
+                self.api.receiver_discard(handle)
+            for sender in self.senders:
+                self.api.sender_abort(sender)
+            self.version -= 1
+
+    def refreshes(self, rank: int) -> list[tuple[str, str]]:
+        """Parameters and methods that the last commit asks for."""
+        count = ctypes.c_uint64()
+        ask = self.api.receiver_refreshes
+        self._check(ask(
+            self.handles[rank], None, 0, ctypes.byref(count), self.error))
+        calls = (_abi.delta_refresh_call_t * max(count.value, 1))()
+        self._check(ask(
+            self.handles[rank], calls, count.value, ctypes.byref(count),
+            self.error))
+        table = self.plan.tables.refreshes
+        return [
+            (self.receivers[rank][call.param].name,
+             table[call.refresh].method.decode())
+            for call in calls[: count.value]
+        ]
+
     def held(self, rank: int) -> dict[str, Held]:
         return {one.name: one for one in self.receivers[rank]}
 
@@ -193,6 +224,15 @@ class Session:
         return {one.name: one.tensor() for one in self.receivers[0]}
 
     def _sync(self, pack: Callable) -> None:
+        self._pack(pack)
+        for handle in self.handles:
+            self._check(self.api.receiver_commit(handle, self.error))
+        for sender in self.senders:
+            self._check(self.api.sender_acknowledge(
+                sender, self.version, self.error))
+
+    def _pack(self, pack: Callable) -> None:
+        """Until all is staged."""
         self.version += 1
         stats = _abi.delta_sync_stats_t()
         for sender in self.senders:
@@ -204,11 +244,6 @@ class Session:
         for handle in self.handles:
             self._check(self.api.receiver_receive(
                 handle, ctypes.byref(self.transport), self.error))
-        for handle in self.handles:
-            self._check(self.api.receiver_commit(handle, self.error))
-        for sender in self.senders:
-            self._check(self.api.sender_acknowledge(
-                sender, self.version, self.error))
 
     def _create(
         self, create: Callable, rank: int, held: list[Held]

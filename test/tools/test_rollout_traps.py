@@ -19,6 +19,7 @@ np = pytest.importorskip("numpy", reason="the plain loader needs numpy")
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "runtime/python"), str(ROOT / "test")]
 
+from delta_sync import DeltaError, Status  # noqa: E402
 from rollout.configs import (  # noqa: E402
     BIASED, DEEPSEEK3, DELTA_NET, DENSE, EXPERTS, HYBRID, NEXT, ONE_GROUP,
 )
@@ -342,6 +343,65 @@ def test_one_ulp_of_the_router_bias(engine, tmp_path) -> None:
         changed = trap.change({name: [6]})
         assert changed == {(rank, name): [6] for rank in (0, 1)}
         assert (trap.values(1, name) ^ before).tolist() == [0] * 6 + [1, 0]
+
+
+@pytest.mark.parametrize(
+    "config", [NEXT, DELTA_NET], ids=["qwen3_next", "qwen3_5"])
+def test_copies_of_norms_are_refreshed_when_the_norm_changed(
+    config, tmp_path
+) -> None:
+    """SGLang keeps weight + 1 beside the weight."""
+    method = "refresh_gemma_weight"
+    with Trap(
+        tmp_path, config, {"tp": 2}, {"engine": "sglang", "tp": 2}
+    ) as trap:
+        ends = ("input_layernorm", "post_attention_layernorm", "q_norm",
+                "k_norm", "model.norm")
+        norms = {
+            name for name in trap.engine.held(0)
+            if name.removesuffix(".weight").endswith(ends)}
+        assert len(norms) == 2 * 4 + 2 * 2 + 1
+        for rank in (0, 1):
+            asked = trap.engine.refreshes(rank)
+            assert sorted(asked) == sorted((name, method) for name in norms)
+        norm = neutral(trap.trainer, "layers.2.input_layernorm.weight")
+        held = "model.layers.2.input_layernorm.weight"
+        changed = trap.change({norm: [4]})
+        assert set(changed) == {(0, held), (1, held)}
+        for rank in (0, 1):
+            assert trap.engine.refreshes(rank) == [(held, method)]
+        trap.change(
+            {neutral(trap.trainer, "layers.0.linear_attn.out_proj.weight"):
+             [1]})
+        assert trap.engine.refreshes(0) == []
+
+
+@both
+@pytest.mark.parametrize("order", ["interleaved", "up_first", "rotated"])
+def test_same_shape_in_another_order_is_refused_by_name(
+    engine, order, tmp_path
+) -> None:
+    """What kernels make of w13 in the same storage, under the same shape."""
+    at = f"model.layers.2.mlp.experts{ROUTED[engine]}.w13_weight"
+    with Trap(
+        tmp_path, EXPERTS, {"tp": 2, "ep": 2}, {"engine": engine, "tp": 2}
+    ) as trap:
+        trap.engine.check_layout()
+        held = trap.engine.held(1)[at].view
+        loaded = held.copy()
+        rows = {
+            "interleaved": [half * 6 + i for i in range(6) for half in (0, 1)],
+            "up_first": [*range(6, 12), *range(6)],
+            "rotated": [*range(1, 12), 0],
+        }[order]
+        held[:] = loaded[:, rows]
+        with pytest.raises(DeltaError) as refused:
+            trap.engine.check_layout()
+        assert refused.value.status == Status.BIND_MISMATCH
+        assert at in refused.value.message
+        held[:] = loaded
+        trap.engine.check_layout()
+        trap.change({"model.layers.2.mlp.experts.3.up_proj.weight": [5]})
 
 
 # ===--- names --------------------------------------------------------------===
