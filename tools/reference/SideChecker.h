@@ -16,7 +16,21 @@
 
 #include "tools/reference/Interpreter.h"
 
+#include <algorithm>
+#include <numeric>
+
 namespace delta::reference {
+
+inline std::string number(int64_t value) { return std::to_string(value); }
+
+inline int64_t sum(const std::vector<int64_t> &values) {
+  return std::accumulate(values.begin(), values.end(), int64_t(0));
+}
+
+inline bool hasNegative(const std::vector<int64_t> &values) {
+  return std::any_of(values.begin(), values.end(),
+                     [](int64_t value) { return value < 0; });
+}
 
 /// Fills the facts of an interpreter's values and splits. Every `check`
 /// function returns false after setting the error.
