@@ -1,4 +1,4 @@
-# ===- test_engine_certificate.py - Certificates of plans into engines -----=== #
+# ===- test_engine_certificate.py - Certificates of plans into engines ----=== #
 #
 # Part of the delta project, under the Apache License v2.0 with LLVM
 # Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -286,21 +286,26 @@ def test_interleave_is_striped(made) -> None:
 # --- who sends to whom ------------------------------------------------------
 
 
-def sent_elements(plan: dict) -> int:
-    """Elements of all messages of a full sync, where no receiver holds one
-    twice and all are on one stage."""
+def received(plan: dict) -> list[int]:
+    """Elements that each receiver gets in a full sync, where none holds one
+    twice, tp is as large as ep, and there is one stage."""
     mesh = plan["destination"]["mesh"]
     classes = plan["destination"]["classes"]
-    total = 0
+    ranks = mesh[9]
+    assert mesh[0] == mesh[3] == ranks
+    out = [0] * ranks
     for box in plan["boxes"]:
         source = plan["source"]["classes"][box[0]]
         layers = 1 if source[4] == -1 else len(plan["kinds"][source[4]])
-        size = product(box[7][: box[2]]) * layers * (source[7] or 1)
+        size = product(box[7][: box[2]]) * layers
         for image in box[10:]:
             c = classes[image[0]]
-            holders = mesh[9] // (mesh[3] if c[7] else 1)
-            total += size * holders // c[10] * (image[2] - image[1])
-    return total
+            for rank in range(ranks):
+                if c[7]:
+                    out[rank] += size * c[7] // ranks
+                elif image[1] <= rank * c[10] // ranks < image[2]:
+                    out[rank] += size
+    return out
 
 
 def test_matrix_has_the_bytes_of_all_messages(made) -> None:
@@ -312,10 +317,39 @@ def test_matrix_has_the_bytes_of_all_messages(made) -> None:
     ]
     assert len(cells) == 2 * 4, "every trainer rank sends to every receiver"
     # Two bytes of place and two of value, one in a hundred.
-    whole = sent_elements(plan) * 4 / 100
+    whole = sum(received(plan)) * 4 / 100
     assert abs(sum(cells) - whole) <= len(cells)
     text = page.words("td", "p", "b")
     assert "a receiver gets" in text and "1 %" in text
+
+
+def listed(text: str) -> dict[tuple[int, int], int]:
+    """(trainer rank, receiver) -> elements, of the lines after the maps."""
+    out = {}
+    for rank, shares in re.findall(r"^// rank (\d+) sends (.*)$", text, re.M):
+        for share in shares.split("; "):
+            found = re.fullmatch(
+                r"(\d+) elements to (?:each of )?([\d, -]+)", share)
+            for part in found[2].split(", "):
+                first, _, last = part.partition("-")
+                for receiver in range(int(first), int(last or first) + 1):
+                    assert (int(rank), receiver) not in out
+                    out[int(rank), receiver] = int(found[1])
+    return out
+
+
+def test_maps_list_who_sends_what_to_whom(made, tmp_path: Path) -> None:
+    _, plan = made["engine"]
+    run = tool("delta-compile", model_file(tmp_path, "engine"), "--emit=maps")
+    assert run.returncode == 0, run.stderr
+    sends = listed(run.stdout)
+    assert len(sends) == 2 * 4
+    sums = [0] * 4
+    for (_, receiver), elements in sends.items():
+        sums[receiver] += elements
+    assert sums == received(plan)
+    average = sum(sums) // 4
+    assert f"// a receiver gets {average} elements on average" in run.stdout
 
 
 def test_slots_of_an_engine_are_listed(made) -> None:
