@@ -48,6 +48,14 @@ SPARSE_TEXT = {
     "architectures": ["Qwen3_5MoeForCausalLM"],
 }
 
+EXPERT_COUNTS = ("num_experts", "n_routed_experts", "num_local_experts")
+
+
+def has_experts(config: dict) -> bool:
+    text = config.get("text_config", config)
+    return any(text.get(key) for key in EXPERT_COUNTS)
+
+
 # Layout file -> models, each with a suffix for the test's name.
 MODELS: dict[str, dict[str, dict]] = {
     "llama": {"": LLAMA},

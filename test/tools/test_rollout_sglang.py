@@ -19,77 +19,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from rollout.configs import MODELS  # noqa: E402
 from rollout.syncs import (  # noqa: E402, F401
-    Case, check_refusal, checkpoints, layouts, refused, unknown_layouts, verify,
+    check_refusal, checkpoints, each, layouts, refused, unknown_layouts, verify,
 )
 
 pytestmark = needs_tools
 
 FAMILIES = layouts("sglang")
 
-
-def sglang(**keys: object) -> dict:
-    return {"engine": "sglang", **keys}
-
-
-# What each model goes through.
-EACH = [
-    ({"tp": 2}, sglang(tp=4)),
-    ({"tp": 2}, sglang(tp=2, pp=2)),
-    ({"pp": 2}, sglang(tp=1, replicas=2)),
-]
-SEVEN_LAYERS = {"nemotron_h": {"pp_layout": [4, 3]}}
-
-# Slots of eight experts, the third and the first twice; and by layer.
-TABLE = [7, 2, 2, 5, 0, 1, 6, 3, 4, 0]
-TABLES = [TABLE[turn:] + TABLE[:turn] for turn in range(4)]
-
-# From any trainer to any rollout, on the model with most axes.
-ANY = {
-    "tp_up": ({"tp": 2, "ep": 2}, sglang(tp=4)),
-    "tp_down": ({"tp": 4, "ep": 2}, sglang(tp=1)),
-    "ep_to_tp": ({"ep": 4}, sglang(tp=4)),
-    "pp_to_none": ({"tp": 2, "pp": 2, "pp_layout": [1, 3]}, sglang(tp=2)),
-    "etp_to_ep": ({"tp": 2, "ep": 2, "etp": 2, "pp": 2}, sglang(tp=2, ep=2)),
-    "vpp_to_pp": ({"pp": 2, "vpp": 2}, sglang(pp=2, pp_layout=[3, 1])),
-    "copies_to_replicas": (
-        {"tp": 2, "ep": 2, "cp": 2}, sglang(tp=2, replicas=2)),
-    "sequential": (
-        {"tp": 2, "ep": 2, "experts": "sequential"}, sglang(tp=2, ep=2)),
-    "key_heads_on_four_ranks_each": ({"tp": 4, "ep": 2}, sglang(tp=8, ep=8)),
-    "tp_inside_ep": ({"tp": 2, "ep": 2}, sglang(tp=4, ep=2)),
-    "attention_dp": (
-        {"tp": 2, "ep": 2}, sglang(tp=2, ep=2, attention_dp=2)),
-    "attention_dp_and_tp": ({"tp": 2}, sglang(tp=4, attention_dp=2)),
-    "redundant": (
-        {"ep": 4}, sglang(tp=2, ep=2, redundant_experts=2)),
-    "table": (
-        {"ep": 4},
-        sglang(tp=2, ep=2, expert_placement={"physical_to_logical": TABLE})),
-    "table_by_layer": (
-        {"ep": 4},
-        sglang(tp=2, ep=2, expert_placement={"physical_to_logical": TABLES})),
-    "up_first": ({"tp": 2, "ep": 2}, sglang(tp=2, w13_order="up_gate")),
-    "padded_experts": ({"tp": 2, "ep": 2}, sglang(tp=4, moe_pad=8)),
-}
-
 CASES = [
-    Case(family, {**trainer, **SEVEN_LAYERS.get(family, {})}
-         if "pp" in trainer else trainer, rollout, model)
-    for family in FAMILIES for model in MODELS[family]
-    for trainer, rollout in EACH
-]
-if "qwen3_moe" in FAMILIES:
-    CASES += [
-        Case("qwen3_moe", *sides, label=label)
-        for label, sides in ANY.items()
-    ]
-CASES += [
-    Case(family, {"tp": 2, "ep": 2}, sglang(tp=4, ep=ep, **keys), label=label)
-    for family in ("deepseek_v3", "kimi_k2", "glm4_moe") if family in FAMILIES
-    for label, ep, keys in (
-        ("ep", 4, {}),
-        ("shared_slot", 2, {"fuse_shared_experts": True}),
-        ("shared_slot_ep", 4, {"fuse_shared_experts": True}))
+    case for family in FAMILIES for model in MODELS[family]
+    for case in each("sglang", family, model)
 ]
 
 
