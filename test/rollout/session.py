@@ -180,10 +180,33 @@ class Session:
         """One delta; bytes that each receiver got."""
         self.bytes.clear()
         self._sync(self.api.sender_diff)
+        return self._received()
+
+    def _received(self) -> list[int]:
         return [
             sum(size for (_, to), size in self.bytes.items() if to == rank)
             for rank in range(len(self.receivers))
         ]
+
+    def place(self, tables: list[list[int]]) -> None:
+        """Tells all ranks where the experts are from now on."""
+        flat = [expert for table in tables for expert in table]
+        array = (ctypes.c_uint32 * len(flat))(*flat)
+        shape = (array, len(tables), len(tables[0]))
+        for handle in self.handles:
+            self._check(self.api.receiver_set_placement(
+                handle, *shape, self.error))
+        for sender in self.senders:
+            self._check(self.api.sender_set_placement(
+                sender, *shape, self.error))
+
+    def seed_moved(self) -> list[int]:
+        """Seeds the experts that moved; bytes that each receiver got."""
+        self.bytes.clear()
+        self.version -= 1
+        self._sync(lambda sender, _, stats, error:
+                   self.api.sender_begin_moved(sender, stats, error))
+        return self._received()
 
     def check_layout(self, share: float = 0.5) -> None:
         """Reads back what the engine has loaded, as before a first seed."""
@@ -233,11 +256,11 @@ class Session:
 
     def _pack(self, pack: Callable) -> None:
         """Until all is staged."""
-        self.version += 1
         stats = _abi.delta_sync_stats_t()
         for sender in self.senders:
             self._check(pack(
-                sender, self.version, ctypes.byref(stats), self.error))
+                sender, self.version + 1, ctypes.byref(stats), self.error))
+        self.version += 1
         for sender in self.senders:
             self._check(self.api.sender_send(
                 sender, ctypes.byref(self.transport), self.error))

@@ -10,6 +10,7 @@ all of them are what the plain loader makes of the checkpoint."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from math import prod
 from pathlib import Path
@@ -28,11 +29,18 @@ Changed = dict[tuple[int, str], list[int]]
 CODES = {name: code for code, name in DTYPES.items()}
 
 
+# Plans by model: a trainer's neutral one serves every engine.
+MADE: dict[str, Path] = {}
+
+
 def compile_plan(folder: Path, stem: str, model: dict) -> Path:
-    path = write_json(folder / f"{stem}.json", model)
-    result = tool("delta-compile", path, "-o", folder / f"{stem}.so")
-    assert result.returncode == 0, messages(result)
-    return folder / f"{stem}.so"
+    key = json.dumps(model, sort_keys=True)
+    if key not in MADE:
+        path = write_json(folder / f"{stem}.json", model)
+        result = tool("delta-compile", path, "-o", folder / f"{stem}.so")
+        assert result.returncode == 0, messages(result)
+        MADE[key] = folder / f"{stem}.so"
+    return MADE[key]
 
 
 class Trap:
@@ -53,16 +61,21 @@ class Trap:
         self.engine = Session(direct, self.trainer)
         self.checkpoint.seed()
         self.engine.seed()
-        shapes = self.checkpoint.tensors()
-        self.first, tagged, at = {}, {}, 1
-        for name, tensor in shapes.items():
+        self.first, self.tagged, at = {}, {}, 1
+        for name, tensor in self.checkpoint.tensors().items():
             self.first[name] = at
             count = prod(tensor.shape)
             tags = np.arange(at, at + count, dtype=np.int32)
-            tagged[name] = Tensor(tags.reshape(tensor.shape), "tag")
+            self.tagged[name] = Tensor(tags.reshape(tensor.shape), "tag")
             at += count
-        self.origins = load(tagged, config, self.geometry)
+        self.origins = load(self.tagged, config, self.geometry)
         self.padding = self.plant_padding()
+
+    def move(self, rollout: dict) -> None:
+        """The engine is another one now."""
+        self.geometry = geometry_of(rollout)
+        self.origins = load(self.tagged, self.config, self.geometry)
+        self.check()
 
     def __enter__(self) -> Trap:
         return self
