@@ -521,7 +521,7 @@ def Delta_RefreshOp : Delta_Op<"refresh"> {
 
     Example:
     ```mlir
-    delta.refresh "refresh_gemma_weight" of %w
+    delta.refresh "refresh_copy" of %w
     ```
 
     **Constraints**
@@ -574,7 +574,7 @@ def Delta_UnshardOp : Delta_Op<"unshard", [Pure]> {
     Example:
     ```mlir
     %all = delta.unshard %w dim 0 over tp sections [F, F]
-    %qkv = delta.unshard %w dim 0 over tp
+    %qkv = delta.unshard %v dim 0 over tp
         sections [n * d, g * d ways min(g, tp), g * d ways min(g, tp)]
     ```
 

@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 ///
 /// \file
-/// Ways of an engine's parameter may repeat each other in part: key/value heads
-/// and Mamba groups of which there are fewer than ranks. A cell is what some
-/// ways hold alike, at the same places, and nothing else holds.
+/// Ways of an engine's parameter may repeat each other in part: heads or groups
+/// of which there are fewer than ranks. A cell is what some ways hold alike, at
+/// the same places, and nothing else holds.
 ///
 //===----------------------------------------------------------------------===//
 

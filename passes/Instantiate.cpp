@@ -537,7 +537,7 @@ struct Instantiate : delta::impl::InstantiatePassBase<Instantiate> {
     for (auto [list, what, most] : {std::tuple(&families, "families", 1),
                                     std::tuple(&layouts, "layouts", 0)})
       if (list->size() > 1 || int(list->size()) < most) {
-        module.emitError("module has ")
+        module.emitError("(family_c2) module has ")
             << list->size() << " " << what << ", required one";
         return signalPassFailure();
       }

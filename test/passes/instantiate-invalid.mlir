@@ -757,13 +757,38 @@ delta.family @f model_types [] architectures [] {
 
 // -----
 
-// expected-error @below {{module has 0 families, required one}}
+// expected-error @below {{(family_c2) module has 0 families, required one}}
 module attributes {delta.config = "{}"} {
 }
 
 // -----
 
-// expected-error @below {{module has 2 families, required one}}
+// A layout is no family of a trainer.
+// expected-error @below {{(family_c2) module has 0 families, required one}}
+module attributes {delta.config = "{}"} {
+delta.family @f engine "vllm" versions ["0"] model_types [] architectures [] {
+  delta.decoder 2
+}
+}
+
+// -----
+
+// expected-error @below {{(family_c2) module has 2 layouts, required one}}
+module attributes {delta.config = "{}"} {
+delta.family @f model_types [] architectures [] {
+  delta.decoder 2
+}
+delta.family @g engine "vllm" versions ["0"] model_types [] architectures [] {
+  delta.decoder 2
+}
+delta.family @h engine "vllm" versions ["0"] model_types [] architectures [] {
+  delta.decoder 2
+}
+}
+
+// -----
+
+// expected-error @below {{(family_c2) module has 2 families, required one}}
 module attributes {delta.config = "{}"} {
 delta.family @f model_types [] architectures [] {
   delta.decoder 2
