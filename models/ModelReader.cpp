@@ -405,7 +405,16 @@ static EngineOptions readEngine(const Reader &reader, const std::string &engine,
   out.redundantExperts = reader.integer("redundant_experts", 0, 0, 1 << 16);
   out.w13Order = reader.choice("w13_order", "gate_up", {"gate_up", "up_gate"});
   out.moePad = reader.integer("moe_pad", 0, 0, 1 << 16);
-  std::string dtype = reader.choice("dtype", "bf16", {"bf16", "fp16", "fp32"});
+  // No cast leads from one 16-bit type to the other.
+  bool isHalf = trainer.dtype == "f16";
+  std::string dtype = reader.choice("dtype", isHalf ? "fp16" : "bf16",
+                                    {"bf16", "fp16", "fp32"});
+  if ((isHalf && dtype == "bf16") ||
+      (trainer.dtype == "bf16" && dtype == "fp16"))
+    reader.fail("dtype", "is \"" + dtype +
+                             "\", of a trainer in the other 16-bit type, "
+                             "required \"" +
+                             (isHalf ? "fp16" : "bf16") + "\" or \"fp32\"");
   readPlacement(reader, out);
   if (out.redundantExperts > 0 && out.placement != "linear")
     reader.fail("redundant_experts",

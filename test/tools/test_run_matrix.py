@@ -36,7 +36,7 @@ from latent import (
 
 pytestmark = needs_tools
 
-HEADER_BYTES = 88
+HEADER_BYTES = 104
 
 
 def side(geometry: dict) -> dict:

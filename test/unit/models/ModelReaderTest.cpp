@@ -288,7 +288,8 @@ TEST_F(ModelReader, KeysOfLaterWorkTakeTheirDefaultOnly) {
 //===----------------------------------------------------------------------===//
 
 TEST_F(ModelReader, SharesExpertsOfVllmAmongAllRanks) {
-  Model model = read(R"({"config": {}, "trainer": {"mtp_layers": 1},
+  Model model = read(R"({"config": {}, "trainer": {"mtp_layers": 1,
+                  "dtype": "fp32"},
       "rollout": {"engine": "vllm", "version": "0.33.0", "tp": 4, "dp": 2,
                   "pp": 2, "pp_layout": [3, 4], "replicas": 3,
                   "w13_order": "up_gate", "moe_pad": 128, "dtype": "fp16",
@@ -316,6 +317,11 @@ TEST_F(ModelReader, SharesExpertsOfVllmAmongAllRanks) {
   EXPECT_EQ(mesh.dtype, "f16");
   EXPECT_EQ(mesh.mtpLayers, 1);
   EXPECT_EQ(mesh.stageLayers, (std::vector<int64_t>{3, 4}));
+
+  // The type of a trainer of two bytes, if the engine's is not given.
+  model = read(R"({"config": {}, "trainer": {"dtype": "fp16"},
+      "rollout": {"engine": "vllm"}})");
+  EXPECT_EQ(model.engine->mesh.dtype, "f16");
 
   model = read(R"({"config": {}, "rollout":
       {"engine": "vllm", "tp": 4, "dp": 2, "ep": 8,
