@@ -7,9 +7,11 @@
 ///
 /// \file
 /// Most of the time of a small compilation goes into loading LLVM. This is
-/// delta-compile itself, which loads once and forks for every line of standard
-/// input: files for standard output and standard error, then the arguments,
-/// with tabs between. It answers with the exit code, 128 and more for a signal.
+/// delta-compile itself, which loads once and compiles for every line of
+/// standard input: files for standard output and standard error, then the
+/// arguments, with tabs between. It answers with the exit code, 128 and more
+/// for a signal. A child serves some lines, so that a crash ends one line, and
+/// what a compilation leaves behind (it never frees options or passes) goes.
 ///
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +19,6 @@
 #include "tools/delta-compile/delta-compile.cpp"
 #undef main
 
-#include <cstdio>
 #include <fcntl.h>
 #include <iostream>
 #include <sstream>
@@ -32,34 +33,57 @@ static void redirect(int stream, const std::string &path) {
   ::close(file);
 }
 
-/// What a child does; its exit code.
-static int serve(std::vector<std::string> words, char *program) {
-  redirect(STDOUT_FILENO, words[0]);
-  redirect(STDERR_FILENO, words[1]);
-  std::vector<char *> arguments = {program};
-  for (size_t i = 2; i < words.size(); ++i)
-    arguments.push_back(words[i].data());
-  arguments.push_back(nullptr);
-  return compilerMain(int(arguments.size()) - 1, arguments.data());
+/// Lines that a child serves, and its exit codes when all of them, or all
+/// there are, have been answered.
+static constexpr int linesOfChild = 100;
+static constexpr int goOn = 100, endOfInput = 101, badLine = 102;
+
+static bool answer(int pipe, int code) {
+  std::string line = std::to_string(code) + "\n";
+  return ::write(pipe, line.data(), line.size()) == ssize_t(line.size());
 }
 
-int main(int, char **argv) {
-  for (std::string line; std::getline(std::cin, line);) {
+/// What a child does; its exit code.
+static int serve(int answers, char *program) {
+  std::string line;
+  for (int i = 0; i < linesOfChild; ++i) {
+    if (!std::getline(std::cin, line))
+      return endOfInput;
     std::vector<std::string> words;
     std::istringstream stream(line);
     for (std::string word; std::getline(stream, word, '\t');)
       words.push_back(word);
     if (words.size() < 2)
-      return 2;
+      return badLine;
+    redirect(STDOUT_FILENO, words[0]);
+    redirect(STDERR_FILENO, words[1]);
+    std::vector<char *> arguments = {program};
+    for (size_t w = 2; w < words.size(); ++w)
+      arguments.push_back(words[w].data());
+    arguments.push_back(nullptr);
+    cl::ResetAllOptionOccurrences();
+    const int code = compilerMain(int(arguments.size()) - 1, arguments.data());
+    llvm::outs().flush();
+    if (!answer(answers, code))
+      return badLine;
+  }
+  return goOn;
+}
+
+int main(int, char **argv) {
+  const int answers = ::dup(STDOUT_FILENO);
+  for (int status = 0;;) {
     const pid_t child = ::fork();
     if (child == 0)
-      std::exit(serve(std::move(words), argv[0]));
-    int status = 0;
+      ::_exit(serve(answers, argv[0]));
     if (child < 0 || ::waitpid(child, &status, 0) != child)
       return 1;
-    std::printf("%d\n", WIFEXITED(status) ? WEXITSTATUS(status)
-                                          : 128 + WTERMSIG(status));
-    std::fflush(stdout);
+    const int code =
+        WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (code == endOfInput || code == badLine)
+      return code == endOfInput ? 0 : 2;
+    // It ended in the middle of a line.
+    if (code != goOn && !answer(answers, code))
+      return 1;
   }
-  return 0;
 }
