@@ -39,7 +39,8 @@ class Mutant:
     text: str  # of that line
     before: str
     after: str
-    statement: int
+    # Where it is bound: the first statements of these regions.
+    regions: tuple[int, ...]
     source: str  # the whole changed text
 
 
@@ -432,8 +433,9 @@ def mutants_of(text: FamilyText, blocks: list[str]) -> Iterator[Mutant]:
     text = MutableText(text, blocks)
     lines = text.source.splitlines()
     seen = {text.source}
+    number = {id(op): at for at, op in enumerate(text.statements)}
     for operator in OPERATORS:
-        for number, statement in enumerate(text.statements):
+        for statement in text.statements:
             for edits in operator(text, statement):
                 source = apply(text.source, edits)
                 if source in seen:
@@ -449,6 +451,9 @@ def mutants_of(text: FamilyText, blocks: list[str]) -> Iterator[Mutant]:
                     text=lines[line - 1].strip(),
                     before=" ".join(text.source[first[0]:first[1]].split()),
                     after=" ".join(first[2].split()),
-                    statement=number,
+                    regions=tuple(sorted({
+                        number[id(text.first_of_region(text.around(start)))]
+                        for start, _, _ in edits
+                    })),
                     source=source,
                 )

@@ -12,9 +12,11 @@
 
 import argparse
 import datetime
+import itertools
 import json
 import multiprocessing
 import os
+import pickle
 import random
 import re
 import shlex
@@ -28,17 +30,18 @@ from pathlib import Path
 from mutants import OPERATORS, Mutant, mutants_of
 from stages import (
     ROOT, BadInput, Case, Tools, bad_inputs, bind, derived_cases, digest,
-    family_files, golden_cases, manifest_cases, varied_first,
+    family_files, golden_cases, inputs_version, manifest_cases, varied_first,
 )
 from text import FamilyText
 
 STAGES = ("verifier", "proof", "cross-check", "manifest", "golden", "live",
           "bad input")
-# What a mutant meets in any event: so many golden cases of so many families
-# that its block is part of, and one manifest. It meets the others only if these
-# do not stop it.
+# What a mutant meets in any event: a golden case of so many families that its
+# block is part of, and one manifest of at most so many tensors. It meets the
+# others only if these do not stop it, larger manifests, which take seconds,
+# only on the smallest geometry.
 FIRST_FAMILIES = 2
-FIRST_CASES = 2
+FIRST_TENSORS = 10_000
 
 
 class World:
@@ -53,13 +56,44 @@ class World:
             for path in sorted(models.glob("*.mlir"))
         }
         families = family_files(models)
-        work = out / "cases"
-        shutil.rmtree(work, ignore_errors=True)
-        work.mkdir(parents=True)
-        tools = Tools(binaries, models, out / "tools-original")
+        self.families = sorted(set(families.values()))
+        self.users = self._users()
+        binary = (binaries / "delta-compile").read_bytes()
+        checker = (binaries / "delta-check").read_bytes()
+        self.version = digest(binary, checker)
+        self.texts_version = digest(self.version, [
+            (name, text.source) for name, text in sorted(self.texts.items())])
         self.cases: dict[str, list[Case]] = defaultdict(list)
         self.manifests: dict[str, list[Case]] = defaultdict(list)
+        self.bad: dict[str, list[BadInput]] = defaultdict(list)
         self.unusable: list[str] = []
+        # Finding them takes minutes; the next run finds them again.
+        path = out / "cases.pickle"
+        version = digest(self.texts_version, only, inputs_version(shared))
+        known = pickle.loads(path.read_bytes()) if path.exists() else {}
+        if known.get("version") == version:
+            self.cases, self.manifests, self.bad, self.unusable = known["all"]
+        else:
+            path.unlink(missing_ok=True)
+            self._find_cases(families, shared, only)
+            path.write_bytes(pickle.dumps({
+                "version": version, "all": (self.cases, self.manifests,
+                                            self.bad, self.unusable)}))
+        self.tested = [
+            name for name in self.families
+            if self.cases[name] or self.manifests[name]
+        ]
+        self.data = {family: self._data(family) for family in self.families}
+        # By file and region: names of cases that bind it.
+        self.reached: dict[tuple[str, int], set[tuple[str, str]]] = {}
+
+    def _find_cases(self, families: dict[str, str], shared: Path | None,
+                    only: str) -> None:
+        work = self.out / "cases"
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(parents=True)
+        tools = Tools(self.binaries, self.model_folder,
+                      self.out / "tools-original")
         for case in golden_cases(families, shared, work):
             if only and not re.fullmatch(only, case.name):
                 continue
@@ -81,21 +115,17 @@ class World:
             texts = [self.texts[name] for name in self.files(family)]
             self.cases[family] = cases + derived_cases(
                 cases, texts, tools, work)
-        self.bad: dict[str, list[BadInput]] = defaultdict(list)
         for bad in bad_inputs(families, work):
             if tools.refuses(bad):
                 self.bad[bad.family].append(bad)
             else:
                 self.unusable.append(f"{bad.name} (bad input)")
-        self.families = sorted(set(families.values()))
-        self.users = self._users()
-        self.tested = [
-            name for name in self.families
-            if self.cases[name] or self.manifests[name]
-        ]
-        binary = (binaries / "delta-compile").read_bytes()
-        checker = (binaries / "delta-check").read_bytes()
-        self.version = digest(binary, checker)
+
+    def _data(self, family: str) -> str:
+        """Changes if the family meets other cases."""
+        cases = self.cases[family] + self.manifests[family]
+        return digest([(case.name, case.bound) for case in cases],
+                      [(bad.name, bad.says) for bad in self.bad[family]])
 
     def files(self, family: str) -> list[str]:
         """The text of a family and what it imports."""
@@ -149,6 +179,15 @@ class World:
             found += mutants_of(text, sorted(blocks))
         return found
 
+    def meets(self, file: str, top: str) -> list[Case | BadInput]:
+        """All that a block, or a family, of a file may be bound by."""
+        return [
+            case
+            for family in self.users.get((file, top), [])
+            for cases in (self.cases, self.manifests, self.bad)
+            for case in cases[family]
+        ]
+
 
 # --- one mutant ------------------------------------------------------------- #
 
@@ -161,6 +200,15 @@ class Trial:
         self.world, self.tools, self.live = world, tools, live
         self.families = world.users.get((mutant.file, mutant.top), [])
         self.mutant = mutant
+        # A change matters only to what binds the place.
+        names = set().union(*(world.reached[mutant.file, region]
+                              for region in mutant.regions))
+        self.cases, self.manifests, self.bad = (
+            {family: [case for case in cases[family]
+                      if (case.family, case.name) in names]
+             for family in self.families}
+            for cases in (world.cases, world.manifests, world.bad)
+        )
         self.stops: dict[str, str] = {}  # stage: by which case
         self.changed: list[Case] = []  # other maps than the original's
 
@@ -175,91 +223,102 @@ class Trial:
             verdict = "stopped"
         elif self.changed:
             verdict = "survived"
-        else:
+        elif any(self.cases.values()) or any(self.manifests.values()):
             verdict = "no difference"
+        else:
+            verdict = "not reached"
         return {"verdict": verdict, "first": first, "stops": self.stops,
                 "families": self.families}
 
     def _try(self) -> None:
-        world = self.world
-        early, late = [], []
-        for number, family in enumerate(self.families):
-            cases, manifests = world.cases[family], world.manifests[family]
-            if number < FIRST_FAMILIES:
-                early += cases[:FIRST_CASES]
-                late += cases[FIRST_CASES:]
-            else:
-                late += cases
-            late += manifests
-        quick = sorted((case for case in late if case.kind == "manifest"),
-                       key=lambda case: case.tensors)[:1]
-        early += quick
-        late = [case for case in late if case not in quick]
-        self._compare(early)
+        golden = [self.cases[family] for family in self.families
+                  if self.cases[family]]
+        manifests = sorted(
+            (case for cases in self.manifests.values() for case in cases),
+            key=lambda case: case.tensors)
+        early = [cases[0] for cases in golden[:FIRST_FAMILIES]]
+        early += [case for case in manifests[:1]
+                  if case.tensors <= FIRST_TENSORS]
+        late = [case for case in [*itertools.chain(*golden), *manifests]
+                if not any(case is other for other in early)
+                and case.tensors <= FIRST_TENSORS]
+        last = [case for case in manifests
+                if case.tensors > FIRST_TENSORS and case.plain]
+        # What no case binds must be parsed all the same.
+        any_case = [case for family in self.families
+                    for case in self.world.cases[family]]
+        self._compare(early or any_case[:1])
         for case in late:
+            if not self.stops:
+                self._compare([case])
+        for bad in itertools.chain(*self.bad.values()):
+            if not self.stops and not self.tools.refuses(bad):
+                self.stops["bad input"] = bad.name
+        for case in last:
             if not self.stops:
                 self._compare([case])
         if not self.stops and self.live:
             self._ask_converter()
-        if not self.stops:
-            for family in self.families:
-                for bad in world.bad[family]:
-                    if not self.tools.refuses(bad):
-                        self.stops["bad input"] = bad.name
-                        return
 
     def _compare(self, cases: list[Case]) -> None:
-        """Compiles all cases; if none is refused, holds those that differ
-        against data."""
+        """Binds all cases; if none is refused, holds those that are bound in
+        another way against data until one stops it, manifests first."""
         changed = []
         for case in cases:
-            maps, refused = self.tools.maps(case)
-            if refused:
-                self.stops[refused] = case.name
+            code, bound = self.tools.compile(case, "import")
+            if code:
+                self.stops["verifier"] = case.name
                 return
-            if maps != case.maps:
+            if bound != case.bound:
                 changed.append(case)
-        self.changed += changed
-        for kind in ("manifest", "golden"):
-            for case in changed:
-                if case.kind == kind and kind not in self.stops:
-                    stage = self.tools.agrees(case)
-                    if stage:
-                        self.stops[stage] = case.name
+        for case in sorted(changed, key=lambda case: case.kind != "manifest"):
+            stage = self.tools.agrees(case)
+            if stage:
+                self.stops[stage] = case.name
+                return
+            if self.tools.compile(case, "maps")[1] != case.maps:
+                self.changed.append(case)
 
     def _ask_converter(self) -> None:
         for case in self.changed:
             result = subprocess.run(
-                [*self.live, case.model], env=self.tools.environment,
+                [*self.live, case.model], env=self.tools.of_live,
                 stdin=subprocess.DEVNULL, capture_output=True)
             if result.returncode == 1:
                 self.stops["live"] = case.name
                 return
 
 
-def reached(world: World, tools: Tools, mutant: Mutant) -> bool:
-    """Some case binds the op that the mutant changes: with an op before it
-    that always refuses, one is refused."""
-    text = world.texts[mutant.file]
-    statement = text.statements[mutant.statement]
-    if statement.parent is None:
-        return True
-    start, _ = text.span(statement)
-    known = (mutant.file, mutant.statement)
-    if known in _reached:
-        return _reached[known]
-    probe = 'delta.require 1 == 2, "reached"\n'
-    tools.change(mutant.file, text.source[:start] + probe + text.source[start:])
-    families = world.users.get((mutant.file, mutant.top), [])
-    try:
-        _reached[known] = any(
-            tools.maps(case)[1]
-            for family in families
-            for case in world.cases[family] + world.manifests[family]
-        )
-        return _reached[known]
-    finally:
-        tools.change(mutant.file, None)
+def regions_reached(world: World, tools: Tools, file: str,
+                    top: str) -> dict[tuple[str, int], set[tuple[str, str]]]:
+    """For each region of a block or family what binds it: with an op at its
+    beginning that always refuses, it is refused there."""
+    text = world.texts[file]
+    found = {}
+    for number, op in enumerate(text.statements):
+        if text.name(op.top) != top or text.first_of_region(op) is not op:
+            continue
+        if op.parent is None:
+            found[file, number] = {
+                (case.family, case.name) for case in world.meets(file, top)}
+            continue
+        outer = text.first_of_region(op.parent)
+        known = found[file, text.statements.index(outer)]
+        start, _ = text.span(op)
+        tools.change(file, text.source[:start]
+                     + 'delta.require 1 == 2, "reached"\n'
+                     + text.source[start:])
+        try:
+            found[file, number] = {
+                (case.family, case.name)
+                for case in world.meets(file, top)
+                if (case.family, case.name) in known
+                and (not tools.refuses(case) if isinstance(case, BadInput)
+                     else tools.compile(case, "import")[0])
+            }
+        finally:
+            tools.change(file, None)
+    return found
 
 
 # --- many ------------------------------------------------------------------- #
@@ -267,7 +326,6 @@ def reached(world: World, tools: Tools, mutant: Mutant) -> bool:
 _world: World
 _tools: Tools
 _live: list[str]
-_reached: dict[tuple[str, int], bool] = {}
 
 
 def _start() -> None:
@@ -277,11 +335,40 @@ def _start() -> None:
 
 
 def _trial(mutant: Mutant) -> tuple[Mutant, dict]:
-    result = Trial(_world, _tools, mutant, _live).run()
-    if result["verdict"] == "no difference":
-        if not reached(_world, _tools, mutant):
-            result["verdict"] = "not reached"
-    return mutant, result
+    trial = Trial(_world, _tools, mutant, _live)
+    try:
+        return mutant, trial.run()
+    except (RuntimeError, subprocess.TimeoutExpired) as error:
+        # No answer at all: a hole, whatever the mutant is.
+        print(describe(mutant, {"verdict": "crashed", "stops": {}}), error,
+              sep="\n", file=sys.stderr, flush=True)
+        return mutant, {"verdict": "crashed", "first": "", "stops": {},
+                        "families": trial.families}
+
+
+def _regions(place: tuple[str, str]) -> dict:
+    return regions_reached(_world, _tools, *place)
+
+
+def _find_regions(world: World, places: list[tuple[str, str]],
+                  jobs: int) -> None:
+    """What binds each region of blocks and families; kept for the next run."""
+    path = world.out / "regions.json"
+    version = digest(world.texts_version, world.data)
+    found = json.loads(path.read_text()) if path.exists() else {}
+    if found.get("version") != version:
+        found = {"version": version, "places": []}
+    known = {tuple(place) for place, _ in found["places"]}
+    left = [place for place in places if place not in known]
+    with multiprocessing.get_context("fork").Pool(jobs, _start) as pool:
+        for place, regions in zip(left, pool.imap(_regions, left)):
+            found["places"].append((place, [
+                (*region, sorted(cases))
+                for region, cases in regions.items()]))
+    path.write_text(json.dumps(found))
+    for _, regions in found["places"]:
+        for file, number, cases in regions:
+            world.reached[file, number] = {tuple(case) for case in cases}
 
 
 def run_all(world: World, mutants: list[Mutant], jobs: int, live: list[str],
@@ -292,35 +379,57 @@ def run_all(world: World, mutants: list[Mutant], jobs: int, live: list[str],
     _world, _live = world, live
     path = world.out / "cache.json"
     cache = json.loads(path.read_text()) if path.exists() else {}
+    others = {
+        name: digest(world.version, [world.texts[other].source
+                                     for other in sorted(world.texts)
+                                     if other != name])
+        for name in world.texts
+    }
+    keys = {m: digest(others[m.file], m.file, m.source) for m in mutants}
 
-    def key(mutant: Mutant) -> str:
-        return digest(
-            world.version, mutant.file, mutant.source,
-            [world.texts[name].source for name in sorted(world.texts)
-             if name != mutant.file])
+    def met(mutant: Mutant) -> str:
+        families = world.users.get((mutant.file, mutant.top), [])
+        return digest(live, [world.data[family] for family in families])
 
     # More cases do not save what one of them stopped; the others are tried
-    # again, last.
-    known = {m: cache[key(m)] for m in mutants if key(m) in cache}
-    results = {m: result for m, result in known.items() if result["first"]}
+    # again, last, if they meet other cases now.
+    known = {m: cache[keys[m]] for m in mutants if keys[m] in cache}
     todo = [mutant for mutant in mutants if mutant not in known]
-    todo += [mutant for mutant in known if mutant not in results]
-    start = time.monotonic()
+    todo += [m for m, result in known.items()
+             if not result["first"] and result["met"] != met(m)]
+    results = dict(known)
     if minutes == 0:
-        results, todo = known, []
+        todo = []
+    start = time.monotonic()
+    before = cache.get("seconds", 0)
+
+    def seconds() -> float:
+        return time.monotonic() - start
+
+    def report(number: int, what: str) -> None:
+        print(f"{number} of {what}, {seconds():.0f} s", file=sys.stderr,
+              flush=True)
+
+    def save() -> None:
+        # Of all runs together.
+        cache["seconds"] = world.seconds = before + seconds() * bool(todo)
+        path.write_text(json.dumps(cache))
+
+    _find_regions(world, sorted({(m.file, m.top) for m in todo}), jobs)
+    report(len(world.reached), f"{len(world.reached)} regions")
+    # A run that ends early is a fair sample.
+    random.Random(1).shuffle(todo)
     with multiprocessing.get_context("fork").Pool(jobs, _start) as pool:
         for number, (mutant, result) in enumerate(
                 pool.imap_unordered(_trial, todo, chunksize=4), 1):
-            results[mutant] = cache[key(mutant)] = result
-            if number % 100 == 0 or number == len(todo):
-                path.write_text(json.dumps(cache))
-                print(f"{number} of {len(todo)}, "
-                      f"{time.monotonic() - start:.0f} s", file=sys.stderr,
-                      flush=True)
-            if minutes and time.monotonic() - start > minutes * 60:
-                path.write_text(json.dumps(cache))
+            result["met"] = met(mutant)
+            results[mutant] = cache[keys[mutant]] = result
+            if number % 500 == 0 or number == len(todo):
+                save()
+                report(number, str(len(todo)))
+            if minutes and seconds() > minutes * 60:
                 break
-    results = {**known, **results}
+    save()
     return [(m, results[m]) for m in mutants if m in results]
 
 
@@ -331,20 +440,13 @@ COLUMNS = ("mutants", "verifier", "proof", "accepted", "manifest", "golden",
 
 
 def count(results: list[tuple[Mutant, dict]]) -> Counter:
-    """`accepted`: proved, and another map than the original's in some case.
-    Manifest and golden count what they stop, alone or both."""
+    """`accepted`: proved, and another map than the original's in some case."""
     counts = Counter(mutants=len(results))
     for _, result in results:
         first = result["first"]
         counts["accepted"] += (result["verdict"] == "survived"
                                or first in STAGES[2:6])
-        if first in ("verifier", "proof"):
-            counts[first] += 1
-            continue
-        for stage in result["stops"]:
-            counts[stage] += 1
-        if not first:
-            counts[result["verdict"]] += 1
+        counts[first or result["verdict"]] += 1
     return counts
 
 
@@ -439,7 +541,6 @@ def main() -> int:
     mutants = world.mutants(options.files)
     if options.sample:
         mutants = random.Random(1).sample(mutants, options.sample)
-    start = time.monotonic()
     results = run_all(world, mutants, options.jobs, options.live,
                       options.minutes)
     lines = [describe(*result) for result in results]
@@ -453,7 +554,7 @@ def main() -> int:
         "inputs)" for name in world.tested)
     command = "`tools/dev mutants`" if not options.files else "a part"
     head = (f"{datetime.date.today()}, {command}: {len(results)} of "
-            f"{len(mutants)} mutants, {time.monotonic() - start:.0f} s with "
+            f"{len(mutants)} mutants, {world.seconds:.0f} s with "
             f"{options.jobs} processes. Families: {counts}.\n")
     print(head, table(results), reasons(left), sep="\n")
     for mutant, result, reason in left:

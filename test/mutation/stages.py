@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -37,11 +38,12 @@ GEOMETRIES = (
     {"tp": 2, "ep": 2, "etp": 2},
     {"tp": 2, "ep": 2},
     {"tp": 2},
+    {"pp": 2},
 )
 
 # delta-check compiles a plan to read its tables, and runs none of its kernels:
-# they, and optimizing, would take most of the time. The model that is compiled
-# lies in the temporary folder meanwhile.
+# they, optimizing, and linking the runtime anew would take most of the time.
+# The model that is compiled lies in the temporary folder meanwhile.
 KERNELS = """#include "codegen/device/Kernels.h"
 namespace delta::device {
 struct Bf16;
@@ -54,11 +56,24 @@ template <typename> constexpr delta_host_kernels_t hostKernels() { return {}; }
 } // namespace delta::device
 """
 HOST_COMPILER = """#!/bin/sh
+exec c++ -std=c++17 -O0 -fPIC -shared -fvisibility=hidden -nostdlib \\
+  -I"$DELTA_MUTANTS" -I"$DELTA_MUTANTS"/share/delta/include \\
+  plan.cpp "$DELTA_MUTANTS"/runtime.o -Wl,--version-script=plan.map -o plan.so
+"""
+# What delta-check starts as its compiler: a server does the work.
+COMPILER = """#!/bin/sh
 if [ -n "$DELTA_MUTANTS_CATCH" ]; then
-  cp "$TMPDIR"/delta-*/model.json "$DELTA_MUTANTS_CATCH"/
-  cp "$TMPDIR"/delta-*/keys.json "$DELTA_MUTANTS_CATCH"/ 2>/dev/null
+  cp "${1%/*}"/model.json "$DELTA_MUTANTS_CATCH"/
+  cp "${1%/*}"/keys.json "$DELTA_MUTANTS_CATCH"/ 2>/dev/null
 fi
-exec c++ -I"$DELTA_MUTANTS_INCLUDE" "$@" -O0 $DELTA_MUTANTS_LINKER
+{
+  printf '%s\\t' "$DELTA_MUTANTS"/child-out "$DELTA_MUTANTS"/child-errors
+  printf '%s\\t' "$@"
+  echo
+} >"$DELTA_MUTANTS"/lines
+read -r code <"$DELTA_MUTANTS"/answers
+[ "$code" = 0 ] || cat "$DELTA_MUTANTS"/child-errors >&2
+exit "$code"
 """
 
 
@@ -70,8 +85,10 @@ class Case:
     arguments: list[str]
     model: Path | None = None
     keys: Path | None = None
+    bound: str = ""  # the family on this model, before the passes
     maps: str = ""
     tensors: int = 0
+    plain: bool = True  # a manifest's smallest geometry
     features: set = field(default_factory=set)
 
 
@@ -81,6 +98,12 @@ class BadInput:
     family: str
     folder: Path
     says: str
+
+
+def limit() -> None:
+    """A mutant may ask for any amount of work."""
+    resource.setrlimit(resource.RLIMIT_CPU, (120, 120))
+    resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
 
 
 class Tools:
@@ -97,35 +120,55 @@ class Tools:
             (folder / name).mkdir(parents=True)
         # Tools find their installation from their own path: no links.
         server = binaries.parent / "test" / "bin" / "delta-compile-server"
-        for path in (binaries / "delta-compile", binaries / "delta-check",
-                     server):
+        for path in (binaries / "delta-check", server):
             shutil.copy(path, folder / "bin")
+        live = folder / "live"
+        (live / "bin").mkdir(parents=True)
+        shutil.copy(binaries / "delta-compile", live / "bin")
+        for name in ("lib", "share"):
+            (live / name).symlink_to(folder / name)
         prefix = binaries.resolve().parent
         (folder / "lib").symlink_to(prefix / "lib")
         (folder / "share" / "delta" / "include").symlink_to(
             prefix / "share" / "delta" / "include")
         for name, text in self.original.items():
             (self.models / name).write_text(text)
+        # Layouts of engines, which are not mutated.
+        for engine in {path.parent for path in models.glob("*/*.mlir")}:
+            shutil.copytree(engine, self.models / engine.name)
         kernels = folder / "codegen" / "device" / "HostKernels.h"
         kernels.parent.mkdir(parents=True)
         kernels.write_text(KERNELS)
         compiler = folder / "host-compiler"
-        compiler.write_text(HOST_COMPILER)
-        compiler.chmod(0o755)
+        for path, text in ((compiler, HOST_COMPILER),
+                           (folder / "bin" / "delta-compile", COMPILER)):
+            path.write_text(text)
+            path.chmod(0o755)
+        subprocess.run(
+            ["ld", "-r", "-o", folder / "runtime.o", "--whole-archive",
+             folder / "lib" / "libdelta_runtime.a"], check=True)
         self.environment = {
             **os.environ,
             "TMPDIR": str(folder / "tmp"),
             "DELTA_CXX": str(compiler),
-            "DELTA_MUTANTS_INCLUDE": str(folder),
-            "DELTA_MUTANTS_LINKER":
-                "-fuse-ld=lld" if shutil.which("ld.lld") else "",
-            "DELTA_BIN": str(folder / "bin"),
-            "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
+            "DELTA_MUTANTS": str(folder),
+        }
+        self.of_live = {
+            **os.environ,
+            "DELTA_BIN": str(live / "bin"),
+            "PATH": f"{live / 'bin'}:{os.environ['PATH']}",
         }
 
-        self.server = subprocess.Popen(
-            [folder / "bin" / server.name], env=self.environment, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.server = folder / "bin" / server.name
+        self.servers: dict[Path | None, subprocess.Popen] = {}
+        # Both ends are held open: a child opens and closes its own.
+        ends = []
+        for name in ("lines", "answers"):
+            os.mkfifo(folder / name)
+            ends.append(os.open(folder / name, os.O_RDWR))
+        self.of_checks = subprocess.Popen(
+            [self.server], env=self.environment, stdin=ends[0],
+            stdout=ends[1])
 
     def change(self, name: str, text: str | None) -> None:
         """Puts a text in place of a family text; None: the original."""
@@ -137,6 +180,7 @@ class Tools:
             [str(self.folder / "bin" / tool), *map(str, arguments)],
             env={**self.environment, **more}, stdin=subprocess.DEVNULL,
             capture_output=True, text=True, errors="replace", timeout=300,
+            preexec_fn=limit,
         )
         if result.returncode not in (0, 1):
             raise RuntimeError(
@@ -145,51 +189,55 @@ class Tools:
 
     # --- stages ----------------------------------------------------------- #
 
-    def maps(self, case: Case) -> tuple[str, str]:
-        """The proved maps, or nothing and the stage that refused."""
-        code, maps = self.compile(case, "maps")
-        if code == 0:
-            return maps, ""
-        bound, _ = self.compile(case, "import")
-        return "", "proof" if bound == 0 else "verifier"
-
     def compile(self, case: Case, emit: str) -> tuple[int, str]:
-        out, errors = self.folder / "out", self.folder / "errors"
-        words = [out, errors, case.model, f"--emit={emit}"]
+        words = [str(case.model), f"--emit={emit}"]
         if case.keys:
-            words += ["--keys", case.keys]
-        print(*words, sep="\t", file=self.server.stdin, flush=True)
-        code = int(self.server.stdout.readline())
+            words += ["--keys", str(case.keys)]
+        code, out, errors = self.serve(None, words)
         if code not in (0, 1):
-            raise RuntimeError(f"delta-compile ended with {code}:\n"
-                               + errors.read_text(errors="replace"))
-        return code, out.read_text(errors="replace") if code == 0 else ""
+            raise RuntimeError(f"delta-compile ended with {code}:\n{errors}")
+        return code, out if code == 0 else ""
+
+    def serve(self, folder: Path | None,
+              words: list[str]) -> tuple[int, str, str]:
+        """Compiles in a folder: a server of its own for each. Exit code and
+        what is printed to the two streams."""
+        server = self.servers.get(folder)
+        if not server:
+            server = self.servers[folder] = subprocess.Popen(
+                [self.server], env=self.environment, text=True, cwd=folder,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                preexec_fn=limit)
+        out, errors = self.folder / "out", self.folder / "errors"
+        print(out, errors, *words, sep="\t", file=server.stdin, flush=True)
+        code = int(server.stdout.readline())
+        return (code, out.read_text(errors="replace"),
+                errors.read_text(errors="replace"))
 
     def agrees(self, case: Case) -> str:
-        """Nothing, or the stage that delta-check stops at."""
+        """Nothing, or the stage that delta-check stops at; for a case that
+        is bound."""
         result = self.run("delta-check", *case.arguments)
         for left in (self.folder / "tmp").iterdir():
             shutil.rmtree(left)
         if result.returncode == 0:
             return ""
+        if ("the compiler refused the model" in result.stderr
+                and "cross-check:" not in result.stderr):
+            if not self.compile(case, "maps")[0]:
+                raise RuntimeError(f"no plan, but maps:\n{result.stderr}")
+            return "proof"
         return "cross-check" if "cross-check:" in result.stderr else case.kind
 
     def refuses(self, bad: BadInput) -> bool:
         """A bad input is refused as its test says."""
-        folder = self.folder / "bad" / bad.folder.name / bad.name
+        folder = self.folder / "bad" / bad.folder.name
         if not folder.exists():
-            folder.mkdir(parents=True)
-            for path in bad.folder.iterdir():
-                if path.suffix != ".says":
-                    shutil.copy(path, folder)
-            (folder / f"{bad.name}.says").write_text(bad.says)
-        path = os.environ["PATH"]
-        os.environ["PATH"] = self.environment["PATH"]
-        try:
-            return not refused_as_told(
-                folder, str(self.models), folder / f"{bad.name}.says")
-        finally:
-            os.environ["PATH"] = path
+            shutil.copytree(bad.folder, folder)
+        says = folder / f"{bad.name}.says"
+        says.write_text(bad.says)
+        return not refused_as_told(
+            folder, str(self.models), says, self.serve)
 
 
 # --- finding cases ---------------------------------------------------------- #
@@ -255,7 +303,8 @@ def manifest_cases(families: dict[str, str], shared: Path | None,
             path = folder / f"{name}.json"
             path.write_text(json.dumps({"trainer": sizes}))
             choice.append(Case("manifest", config.stem + name, families[kind],
-                               [*plain, "--geometry", str(path)]))
+                               [*plain, "--geometry", str(path)],
+                               plain=False))
         found.append(choice)
     return found
 
@@ -273,7 +322,8 @@ def bind(case: Case, tools: Tools, folder: Path) -> bool:
     case.tensors = int(re.search(r": (\d+) tensors", result.stdout)[1])
     if (caught / "keys.json").exists():
         case.keys = caught / "keys.json"
-    case.maps, refused = tools.maps(case)
+    _, case.bound = tools.compile(case, "import")
+    refused, case.maps = tools.compile(case, "maps")
     model = json.loads(case.model.read_text())
     case.features = {(case.arguments[0],), ("keys", case.keys is not None)}
     for side in ("trainer", "rollout"):
@@ -337,7 +387,7 @@ def derive(case: Case, key: str, other: str | None, tools: Tools,
     # Before a case is made: does it have a chance?
     trial = Case("", "", case.family, [], folder / "trial.json", case.keys)
     trial.model.write_text(json.dumps(model))
-    if tools.maps(trial)[0] != case.maps:
+    if tools.compile(trial, "maps")[1] != case.maps:
         return None
     name = f"{case.name}_without_{key}" + (f"_but_{other}" if other else "")
     copy = folder / "derived" / name
@@ -452,6 +502,20 @@ def bad_inputs(families: dict[str, str], folder: Path) -> list[BadInput]:
             if isinstance(kind, str) and kind in families:
                 inputs.append(BadInput(stem, families[kind], here, says))
     return inputs
+
+
+def inputs_version(shared: Path | None) -> str:
+    """Changes if the files do that cases are made of, or this one."""
+    folders = [ROOT / "test" / "data", ROOT / "test" / "models"]
+    if shared:
+        folders += [shared / name for name in
+                    ("golden", "golden-reshard", "configs", "manifests")]
+    files = [Path(__file__)]
+    for folder in folders:
+        files += sorted(folder.rglob("*"))
+    states = ((str(path), path.stat()) for path in files if path.is_file())
+    return digest([(path, state.st_size, state.st_mtime)
+                   for path, state in states])
 
 
 def digest(*parts: object) -> str:

@@ -86,6 +86,32 @@ def test_leaving_an_op_out_renames_its_result() -> None:
     assert "unshard" not in sources[0]
 
 
+def test_regions_of_a_text() -> None:
+    source = TOY.replace('''\n  }\n}''', '''\n  } else {
+    delta.tensor "c" = %c as [H]
+    delta.if H > 1 {
+      delta.tensor "d" = %d as [H]
+    }
+    delta.tensor "e" = %e as [H]
+  }
+}''')
+    text = FamilyText(Path("toy.mlir"), source)
+
+    def region(what: str) -> str:
+        first = text.first_of_region(text.around(source.index(what)))
+        return source[slice(*text.span(first))].splitlines()[0].strip()
+
+    assert region("over tp").startswith("%w = delta.param")
+    assert region('"b" =').startswith("%w = delta.param")
+    assert region('"c"') == region('"e"') == 'delta.tensor "c" = %c as [H]'
+    assert region('"d"') == 'delta.tensor "d" = %d as [H]'
+    assert region("pp > 1").startswith("delta.if pp")
+    swapped = [mutant.regions for mutant in mutants_of(text, [])
+               if mutant.operator == "swap_names"
+               and (mutant.before, mutant.after) == ('"a"', '"c"')]
+    assert [len(regions) for regions in swapped] == [2]
+
+
 def test_no_text_is_tried_twice() -> None:
     text = FamilyText(Path("toy.mlir"), TOY)
     sources = [mutant.source for mutant in mutants_of(text, ["@pair"])]

@@ -106,6 +106,32 @@ class FamilyText:
 
     # --- places ----------------------------------------------------------- #
 
+    def around(self, at: int) -> Statement | None:
+        """The innermost statement at a character."""
+        found = None
+        for statement in self.statements:
+            start, end = self.span(statement)
+            if start <= at <= end:
+                found = statement
+        return found
+
+    def first_of_region(self, statement: Statement) -> Statement:
+        """The first statement that is bound whenever this one is: of its
+        region, or of its branch of an `if`. Of a block or family itself."""
+        first = None
+        for sibling in statement.siblings:
+            if first is None or any(
+                token.text == "}"
+                for token in self.tokens[after : sibling.first]
+            ):
+                first = sibling
+            if sibling is statement:
+                break
+            after = sibling.last
+            if sibling.closes is not None:
+                after = sibling.closes + 1
+        return first
+
     def header(self, statement: Statement) -> list[int]:
         """Indices of the tokens of a statement without its region."""
         return list(range(statement.first, statement.last))

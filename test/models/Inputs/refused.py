@@ -21,7 +21,16 @@ from pathlib import Path
 BEFORE = "an older plan\n"
 
 
-def check(folder: Path, models: str, says: Path) -> str:
+def compile_here(folder: Path, arguments: list[str]) -> tuple[int, str, str]:
+    """Exit code and what delta-compile prints to its two streams."""
+    run = subprocess.run(
+        ["delta-compile", *arguments],
+        cwd=folder, capture_output=True, text=True, timeout=60,
+    )
+    return run.returncode, run.stdout, run.stderr
+
+
+def check(folder: Path, models: str, says: Path, run=compile_here) -> str:
     """What differs, or nothing."""
     expected = says.read_text()
     arguments = []
@@ -32,20 +41,18 @@ def check(folder: Path, models: str, says: Path) -> str:
     output = folder / "out"
     output.write_text(BEFORE)
     before = sorted(folder.iterdir())
-    run = subprocess.run(
-        ["delta-compile", says.stem + ".json", "--emit=maps", "-o", "out",
-         *arguments],
-        cwd=folder, capture_output=True, text=True, timeout=60,
-    )
+    code, out, errors = run(
+        folder,
+        [says.stem + ".json", "--emit=maps", "-o", "out", *arguments])
     printed = re.sub(
-        re.escape(models) + r"(/\S+?):\d+:\d+:", r"%models\1:", run.stderr
+        re.escape(models) + r"(/\S+?):\d+:\d+:", r"%models\1:", errors
     )
     printed = re.sub(
         r"(known types are |has layouts for )[^;]+", r"\1%types", printed
     )
-    if run.returncode != 1:
-        return f"exit code {run.returncode}, required 1\n{printed}"
-    if run.stdout or output.read_text() != BEFORE:
+    if code != 1:
+        return f"exit code {code}, required 1\n{printed}"
+    if out or output.read_text() != BEFORE:
         return "something was written"
     if sorted(folder.iterdir()) != before:
         return "files were left behind"
