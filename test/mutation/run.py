@@ -149,6 +149,10 @@ class World:
                 if top.parent is None and top.op == "delta.block"
             }
             wanted = []
+            for name in files[1:]:
+                for top in self.texts[name].statements:
+                    if top.op == "delta.import":
+                        users[name, top.op].append(family)
             for top in self.texts[family].statements:
                 if top.parent is None and top.op != "delta.block":
                     users[family, self.texts[family].name(top)] = [family]
@@ -354,7 +358,8 @@ def _find_regions(world: World, places: list[tuple[str, str]],
                   jobs: int) -> None:
     """What binds each region of blocks and families; kept for the next run."""
     path = world.out / "regions.json"
-    version = digest(world.texts_version, world.data)
+    version = digest(world.texts_version, world.data,
+                     sorted(world.users.items()))
     found = json.loads(path.read_text()) if path.exists() else {}
     if found.get("version") != version:
         found = {"version": version, "places": []}
