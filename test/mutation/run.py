@@ -170,8 +170,11 @@ class World:
 
     def mutants(self, names: list[str]) -> list[Mutant]:
         found = []
+        # Blocks of layouts alone meet no case here.
+        used = {file for family in self.families
+                for file in self.files(family)}
         for name, text in self.texts.items():
-            if names and name not in names:
+            if name not in (names or used):
                 continue
             blocks = {
                 text.name(top)
