@@ -182,3 +182,17 @@ def checkpoints(tmp_path_factory) -> Checkpoints:
 
 def without_tools() -> bool:
     return not (BIN / "delta-run").exists()
+
+
+def cases_of(engine: str) -> list[Case]:
+    """Every layout of an engine, every model of it."""
+    return [case for family in layouts(engine) for model in MODELS[family]
+            for case in each(engine, family, model)]
+
+
+def check(case: Case, checkpoints, folder: Path) -> None:
+    """The engine holds what its loader would, or is refused as it must be."""
+    if refused(case):
+        check_refusal(case, folder)
+    else:
+        verify(case, checkpoints, folder)

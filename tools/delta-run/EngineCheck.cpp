@@ -34,13 +34,9 @@ bool FullCheck::joinEngine(std::string &error) {
   std::set<std::string> held;
   for (const NeutralTensor &tensor : reference::neutralTensors(*destination)) {
     const auto &record = destination->side().tensors[size_t(tensor.tensor)];
-    const auto found = sourceTensors.find(tensor.name);
-    if (found == sourceTensors.end() ||
-        source.side().tensors[size_t(found->second.tensor)].shape !=
-            record.shape) {
-      error = "\"" + tensor.name + "\" is not the same tensor on both sides";
+    const NeutralTensor *found = sourceOf(tensor, error);
+    if (!found)
       return false;
-    }
     if (!destination->factsOf(record).scalars.empty()) {
       error = "\"" + tensor.name + "\" adds to what an engine holds";
       return false;

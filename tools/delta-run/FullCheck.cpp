@@ -51,18 +51,26 @@ bool FullCheck::prepare(std::string &error) {
   return world.engine ? joinEngine(error) : joinSides(error);
 }
 
+const reference::NeutralTensor *
+FullCheck::sourceOf(const reference::NeutralTensor &tensor,
+                    std::string &error) const {
+  const auto found = sourceTensors.find(tensor.name);
+  if (found != sourceTensors.end() &&
+      source.side().tensors[size_t(found->second.tensor)].shape ==
+          destination->side().tensors[size_t(tensor.tensor)].shape)
+    return &found->second;
+  error = "\"" + tensor.name + "\" is not the same tensor on both sides";
+  return nullptr;
+}
+
 bool FullCheck::joinSides(std::string &error) {
   std::map<const Group *, int> seen; // 1: cancel, 2: added on the way
   for (const auto &tensor : reference::neutralTensors(*destination)) {
     const auto &record = destination->side().tensors[size_t(tensor.tensor)];
-    const auto found = sourceTensors.find(tensor.name);
-    if (found == sourceTensors.end() ||
-        source.side().tensors[size_t(found->second.tensor)].shape !=
-            record.shape) {
-      error = "\"" + tensor.name + "\" is not the same tensor on both sides";
+    const reference::NeutralTensor *found = sourceOf(tensor, error);
+    if (!found)
       return false;
-    }
-    const auto index = size_t(found->second.tensor);
+    const auto index = size_t(found->tensor);
     const auto &from = source.factsOf(source.side().tensors[index]).scalars;
     const auto &to = destination->factsOf(record).scalars;
     const Group *group = groupOfTensor[index];

@@ -54,6 +54,10 @@ private:
     Arrays<Tag> tags;
   };
 
+  /// The source's tensor of the name and shape of one of the destination; null,
+  /// with `error` set, if there is none.
+  const reference::NeutralTensor *
+  sourceOf(const reference::NeutralTensor &tensor, std::string &error) const;
   bool joinSides(std::string &error);
   std::vector<Item> itemsOf(const reference::Interpreter &interpreter) const;
 

@@ -65,7 +65,8 @@ std::string report::bytesText(int64_t bytes) {
   return text;
 }
 
-std::string report::rangesText(const std::vector<uint32_t> &numbers) {
+std::string report::rangesText(const std::vector<uint32_t> &numbers,
+                               std::string_view dash) {
   std::string text;
   for (size_t i = 0; i < numbers.size();) {
     size_t end = i + 1;
@@ -73,7 +74,7 @@ std::string report::rangesText(const std::vector<uint32_t> &numbers) {
       ++end;
     text += (i ? ", " : "") + std::to_string(numbers[i]);
     if (end > i + 1)
-      text += "\u2013" + std::to_string(numbers[end - 1]);
+      text += std::string(dash) + std::to_string(numbers[end - 1]);
     i = end;
   }
   return text;

@@ -28,7 +28,8 @@ std::string counted(int64_t number, std::string_view noun);
 std::string bytesText(int64_t bytes);
 
 /// "0-11, 16": ascending numbers as ranges.
-std::string rangesText(const std::vector<uint32_t> &numbers);
+std::string rangesText(const std::vector<uint32_t> &numbers,
+                       std::string_view dash = "\u2013");
 
 /// A name in the type of code, that may break after its dots.
 std::string codeText(std::string_view name);

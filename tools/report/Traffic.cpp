@@ -7,6 +7,8 @@
 
 #include "tools/report/Traffic.h"
 
+#include "tools/report/Html.h"
+
 #include "runtime/Expand.h"
 
 #include <algorithm>
@@ -91,21 +93,6 @@ Imbalance report::imbalanceOf(const std::vector<Flow> &flows) {
   return {100 * (most - mean) / mean, 100 * (mean - least) / mean};
 }
 
-/// "0-3, 9"
-static std::string ranges(const std::vector<uint32_t> &numbers) {
-  std::string text;
-  for (size_t i = 0; i < numbers.size();) {
-    size_t end = i + 1;
-    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1)
-      ++end;
-    text += (i ? ", " : "") + std::to_string(numbers[i]);
-    if (end > i + 1)
-      text += "-" + std::to_string(numbers[end - 1]);
-    i = end;
-  }
-  return text;
-}
-
 std::string report::trafficText(const Traffic &traffic,
                                 const std::string &prefix) {
   std::string out;
@@ -121,7 +108,8 @@ std::string report::trafficText(const Traffic &traffic,
     for (const auto &[elements, receivers] : shares)
       out += (elements == shares.begin()->first ? "" : "; ") +
              std::to_string(elements) + " elements to " +
-             (receivers.size() > 1 ? "each of " : "") + ranges(receivers);
+             (receivers.size() > 1 ? "each of " : "") +
+             rangesText(receivers, "-");
     out += "\n";
   }
   auto total = [&](const char *what, const std::vector<Flow> &flows) {
