@@ -43,6 +43,7 @@ private:
   Status check(const Key &key, uint32_t param,
                const delta_param_t &bound) const;
   Status checkOverlaps() const;
+  bool isAlias(const delta_param_t &bound) const;
   bool mayShare(const Extent &left, const Extent &right) const;
 
   const Side &side;
@@ -116,17 +117,36 @@ Status Binder::take(uint32_t param) {
     auto entry = unused.find(key);
     if (entry == unused.end())
       continue;
-    if (found)
+    bool same =
+        side.isOfEngine() && found && entry->second->data == found->data;
+    if (found && !same)
       return mismatch(key, "bound besides \"" + foundKey.second +
                                "\", which is another name for it");
-    found = entry->second;
-    foundKey = key;
+    if (!found) {
+      found = entry->second;
+      foundKey = key;
+    }
     unused.erase(entry);
   }
   if (!found)
     return mismatch(keyOf(param), "missing");
   data[param] = found->data;
   return check(foundKey, param, *found);
+}
+
+/// Whether it is the storage of a parameter that is bound, under a name that
+/// the plan does not know.
+bool Binder::isAlias(const delta_param_t &bound) const {
+  if (!side.isOfEngine() || !bound.data || bound.rank > DELTA_MAX_RANK)
+    return false;
+  int64_t size = 1;
+  for (uint32_t dim = 0; dim < bound.rank; ++dim)
+    size *= bound.shape[dim];
+  for (uint32_t i = 0; i < required.size(); ++i)
+    if (data[i] == bound.data)
+      return side.getClass(required[i].classIndex).dtype == bound.dtype &&
+             shapeOf(i).numElements == size;
+  return false;
 }
 
 /// A copy may be the very storage of what it repeats, as tied weights are.
@@ -168,8 +188,9 @@ Status Binder::bind(const delta_param_t *bound, uint32_t numBound) {
     status = take(i);
   if (status.failed())
     return status;
-  if (!unused.empty())
-    return mismatch(unused.begin()->first, "not a parameter of this rank");
+  for (const auto &[key, param] : unused)
+    if (!isAlias(*param))
+      return mismatch(key, "not a parameter of this rank");
   return checkOverlaps();
 }
 

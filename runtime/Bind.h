@@ -23,7 +23,9 @@ namespace delta::runtime {
 /// Finds the data of `required`, the parameters of `rank`, among `bound`. Fails
 /// with DELTA_BIND_MISMATCH when one is missing, bound twice (also by two of
 /// its alternative names), of wrong dtype, shape or layout, null or misaligned,
-/// when two overlap, or when something else is bound.
+/// when two overlap, or when something else is bound. An engine may reach one
+/// storage under several names, of which the plan knows one: there the others
+/// are taken for what they are.
 Status bindParams(const Side &side, uint32_t rank,
                   const std::vector<Param> &required,
                   const delta_param_t *bound, uint32_t numBound,

@@ -60,6 +60,8 @@ public:
   uint32_t getRanksPerStage() const { return side->tp * side->cp * side->dp; }
   uint32_t getNumReplicas() const { return numReplicas; }
   bool isNeutral() const { return neutral; }
+  /// An inference engine's ranks.
+  bool isOfEngine() const { return isEngine; }
   const delta_side_t &getTable() const { return *side; }
   /// Null: experts lie as getTable().experts says.
   const std::shared_ptr<const Slots> &getSlots() const { return slots; }

@@ -223,6 +223,32 @@ TEST(EngineTest, BindRefusesTheShapeAndOrderOfAnotherRank) {
             "[1, 4]");
 }
 
+/// An engine may call one storage by two names; another storage is refused.
+TEST(EngineTest, BindsByStorageWhatHasTwoNames) {
+  EnginePlan plan;
+  Side side(plan.tables, DELTA_DESTINATION);
+  RankMemory memory(side, 1, false);
+  auto bindWith = [&](const delta_param_t &more) {
+    std::vector<delta_param_t> params = memory.getBound();
+    params.push_back(more);
+    std::unique_ptr<Receiver> receiver;
+    return Receiver::create(plan.tables, testKernels(), 1, params.data(),
+                            uint32_t(params.size()), 1, 1, receiver)
+        .getText();
+  };
+  delta_param_t alias = memory.getBound()[0];
+  alias.name = "also.called";
+  EXPECT_EQ(bindWith(alias), "");
+  delta_param_t part = alias;
+  part.shape[0] -= 1;
+  EXPECT_EQ(bindWith(part), "rank 1: \"also.called\" (chunk 0): bind: not a "
+                            "parameter of this rank");
+  std::vector<uint8_t> elsewhere(1 << 16);
+  alias.data = elsewhere.data();
+  EXPECT_EQ(bindWith(alias), "rank 1: \"also.called\" (chunk 0): bind: not a "
+                             "parameter of this rank");
+}
+
 TEST(EngineTest, RefusesAMessageOfAnotherPlacement) {
   EnginePlan plan, other;
   other.slotExperts[7] = 5;
