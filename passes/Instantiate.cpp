@@ -254,31 +254,6 @@ LogicalResult Instantiator::decoder(DecoderOp op, Context &context) {
   return success();
 }
 
-/// How an engine deals its layers out by itself.
-LogicalResult Instantiator::layersPerStage(DecoderOp op, Context &context,
-                                           PipelineLayout &layout) {
-  int64_t sum = 0;
-  for (int64_t stage = 0; stage < layout.pp; ++stage) {
-    Scope scope{context.scope, {{"stage", {ExprValue{stage}, {}}}}};
-    Context inner = context;
-    inner.scope = &scope;
-    FailureOr<int64_t> count = evaluateInt(op, inner, *op.getPerStage());
-    if (failed(count))
-      return failure();
-    layout.stages.push_back(*count);
-    sum += *count;
-    if (*count < 0)
-      return error(op, context,
-                   "(decoder_c3) stage " + Twine(stage) + " has " +
-                       Twine(*count) + " layers");
-  }
-  if (sum != numLayers)
-    return error(op, context,
-                 "(decoder_c3) stages of " + str(layout.stages) +
-                     " layers, the model has " + Twine(numLayers));
-  return success();
-}
-
 LogicalResult Instantiator::layers(LayersOp op, Context &context) {
   if (numLayers == 0)
     return error(op, context,
@@ -462,68 +437,6 @@ LogicalResult Instantiator::run(DictionaryAttr geometryAttr, StringRef name) {
              << param.getNames()[0]
              << " has no tensor; a 'delta.drop' says why one has none";
   }
-  return success();
-}
-
-/// Slots of an engine's experts: those that the geometry gives, else an expert
-/// in each, dealt out in their order: the first ranks have one more where ep
-/// does not divide them.
-LogicalResult Instantiator::placeExperts(SideOp side) {
-  side.setEngineAttr(family.getEngineAttr());
-  if (numExperts == 0)
-    return success();
-  int64_t ep = axisSize("ep");
-  auto numbers = [&](StringRef key) -> std::vector<int64_t> {
-    auto list = dyn_cast_or_null<DenseI64ArrayAttr>(geometry.get(key));
-    return list ? std::vector<int64_t>(list.asArrayRef())
-                : std::vector<int64_t>();
-  };
-  std::vector<int64_t> slots = numbers("expert_slots"), begins = {0};
-  auto extra = dyn_cast_or_null<IntegerAttr>(geometry.get("redundant_experts"));
-  auto robin = dyn_cast_or_null<StringAttr>(geometry.get("expert_placement"));
-  int64_t perTable = numExperts + (extra ? extra.getInt() : 0);
-  int64_t numTables = 1;
-  if (!slots.empty()) {
-    auto tables =
-        dyn_cast_or_null<IntegerAttr>(geometry.get("expert_slot_tables"));
-    numTables = tables ? tables.getInt() : 1;
-    perTable = int64_t(slots.size()) / numTables;
-  }
-  for (int64_t p = 0; p < ep; ++p)
-    begins.push_back(begins.back() + perTable / ep + (p < perTable % ep));
-  if (slots.empty()) {
-    for (int64_t slot = 0; slot < perTable; ++slot)
-      slots.push_back(slot % numExperts);
-    if (robin && robin.getValue() == "round_robin") {
-      slots.clear();
-      for (int64_t p = 0; p < ep; ++p)
-        for (int64_t expert = p; expert < numExperts; expert += ep)
-          slots.push_back(expert);
-    }
-  }
-  if (numTables != 1 && numTables != side.numAllLayers())
-    return side.emitOpError("expert_placement has ")
-           << numTables << " tables, required one, or one for each of "
-           << side.numAllLayers() << " layers";
-  for (int64_t table = 0; table < numTables; ++table) {
-    std::vector<int64_t> count(numExperts);
-    for (int64_t slot = 0; slot < perTable; ++slot) {
-      int64_t expert = slots[table * perTable + slot];
-      if (expert < 0 || expert >= numExperts)
-        return side.emitOpError("expert_placement: slot ")
-               << slot << " holds expert " << expert << " of " << numExperts;
-      ++count[expert];
-    }
-    auto missing = llvm::find(count, 0);
-    if (missing != count.end())
-      return side.emitOpError("expert_placement: no slot")
-             << (numTables > 1 ? " of table " + std::to_string(table)
-                               : std::string())
-             << " holds expert " << missing - count.begin() << " of "
-             << numExperts;
-  }
-  side.setSlotsAttr(builder.getDenseI64ArrayAttr(slots));
-  side.setSlotBeginsAttr(builder.getDenseI64ArrayAttr(begins));
   return success();
 }
 

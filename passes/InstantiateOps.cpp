@@ -101,64 +101,6 @@ LogicalResult Instantiator::param(ParamOp op, Context &context) {
   return success();
 }
 
-/// The slots of a stack are its parameter's leading dimension.
-LogicalResult Instantiator::checkStacked(ParamOp op, Context &context,
-                                         const Shape &shape) {
-  if (shape.size() > 5)
-    return error(op, context,
-                 "(param_c2) shape of a slot is " + str(shape) +
-                     ", required 1 to 5 sizes");
-  if (op.getSlot() ? context.experts : !context.experts)
-    return error(op, context,
-                 op.getSlot()
-                     ? "(param_c5) is a slot of its own inside 'delta.experts'"
-                     : "(param_c5) stacks experts outside of 'delta.experts'");
-  for (StringAttr name : op.getNames().getAsRange<StringAttr>())
-    if (name.getValue().contains("{expert"))
-      return error(op, context,
-                   "(param_c5) name \"" + name.str() +
-                       "\" of a stack has an '{expert}'");
-  return success();
-}
-
-/// The stack that has the slot stands before it, on the same layers.
-LogicalResult Instantiator::checkSlot(ParamOp bound, Context &context) {
-  int64_t number = *bound.getSlot()->getValue().literal();
-  for (auto other :
-       bound->getParentOfType<SideOp>().getBody().front().getOps<ParamOp>()) {
-    if (other.getNames() != bound.getNames() || other == bound ||
-        !other.getExperts() || !other.getStacked())
-      continue;
-    int64_t extra =
-        other.getExtra() ? *other.getExtra()->getValue().literal() : 0;
-    llvm::SmallDenseSet<int64_t> layers(other.getLayers()->begin(),
-                                        other.getLayers()->end());
-    bool alike = other.getShape() == bound.getShape() &&
-                 other.getDtype() == bound.getDtype() &&
-                 llvm::all_of(*bound.getLayers(), [&](int64_t layer) {
-                   return layers.contains(layer);
-                 });
-    if (number < extra && alike)
-      return success();
-    return error(bound, context,
-                 "(param_c5) slot " + Twine(number) + " of a stack of " +
-                     Twine(extra) +
-                     " extra ones, required one of them, of the same shape, "
-                     "type and layers");
-  }
-  return error(bound, context,
-               "(param_c5) no stacked parameter of its name "
-               "stands before it");
-}
-
-LogicalResult Instantiator::refresh(RefreshOp op, Context &context) {
-  if (!isLayout())
-    return error(op, context, "(refresh_c1) stands in a trainer's family");
-  RefreshOp::create(builder, op.getLoc(), op.getMethodAttr(),
-                    map(context, op.getParam()));
-  return success();
-}
-
 LogicalResult Instantiator::copy(CopyOp op, Context &context) {
   if (!context.stage)
     return error(op, context, "(copy_c2) is outside of 'delta.on'");
@@ -333,35 +275,6 @@ LogicalResult Instantiator::passthroughAll(PassthroughOp op,
 //===----------------------------------------------------------------------===//
 // Index functions
 //===----------------------------------------------------------------------===//
-
-/// Distinct parts of each section.
-FailureOr<Shape> Instantiator::waysOfSections(UnshardOp op, Context &context,
-                                              int64_t ways, size_t count) {
-  Shape out(count, ways);
-  if (!op.getSectionWays())
-    return out;
-  if (!isLayout()) {
-    error(op, context,
-          "(unshard_c7) has ways for a section, in the family of a trainer");
-    return failure();
-  }
-  FailureOr<Shape> own =
-      evaluateSizes(op, context, *op.getSectionWays(), /*least=*/0);
-  if (failed(own))
-    return failure();
-  for (size_t i = 0; i < count; ++i) {
-    if ((*own)[i] == 0)
-      continue;
-    out[i] = (*own)[i];
-    if (ways % out[i] == 0)
-      continue;
-    error(op, context,
-          "(unshard_c7) " + Twine(out[i]) + " ways of section " + Twine(i) +
-              " do not divide the " + Twine(ways) + " of the others");
-    return failure();
-  }
-  return out;
-}
 
 LogicalResult Instantiator::unshard(UnshardOp op, Context &context) {
   mlir::Value value = map(context, op.getShards());

@@ -8,7 +8,8 @@
 /// \file
 /// Shared by the parts of the instantiate pass: the structure of a family
 /// (Instantiate.cpp), its ops (InstantiateOps.cpp), its expressions and names
-/// (InstantiateExpr.cpp).
+/// (InstantiateExpr.cpp), and what layouts of engines have beside
+/// (InstantiateLayout.cpp).
 ///
 //===----------------------------------------------------------------------===//
 
