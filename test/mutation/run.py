@@ -453,7 +453,7 @@ def count(results: list[tuple[Mutant, dict]]) -> Counter:
     for _, result in results:
         first = result["first"]
         counts["accepted"] += (result["verdict"] == "survived"
-                               or first in STAGES[2:6])
+                               or first in STAGES[3:6])
         counts[first or result["verdict"]] += 1
     return counts
 
