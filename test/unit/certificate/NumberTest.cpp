@@ -66,7 +66,10 @@ void eachNumber(
       continue; // only the replicas of it count
     for (uint32_t *axis : {&row.tp, &row.cp, &row.dp, &row.ep, &row.etp,
                            &row.edp, &row.pp, &row.vpp, &row.ranks_per_replica})
-      number(*axis);
+      // An engine's ep says how many begins its slots have.
+      if (axis != &row.ep || side != &plan.destination ||
+          plan.slots.first.empty())
+        number(*axis);
     for (delta_placement_t &layer : side->layers) {
       number(layer.stage);
       number(layer.chunk);
