@@ -16,6 +16,7 @@ from math import prod
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from support import messages, tool, write_json
 
@@ -27,6 +28,15 @@ from .session import DTYPES, UNTOUCHED, Session, Trainer
 # Changed elements of a parameter: row-major numbers, ascending.
 Changed = dict[tuple[int, str], list[int]]
 CODES = {name: code for code, name in DTYPES.items()}
+
+both = pytest.mark.parametrize("engine", ("vllm", "sglang"))
+# Where the engine has its experts, behind "experts".
+ROUTED = {"vllm": ".routed_experts", "sglang": ""}
+
+
+def rows(begin: int, end: int, columns: int) -> list[int]:
+    """The elements of rows [begin, end)."""
+    return list(range(begin * columns, end * columns))
 
 
 # Plans by model: a trainer's neutral one serves every engine.

@@ -23,17 +23,9 @@ from delta_sync import DeltaError, Status  # noqa: E402
 from rollout.configs import (  # noqa: E402
     BIASED, DEEPSEEK3, DELTA_NET, DENSE, EXPERTS, HYBRID, NEXT,
 )
-from rollout.traps import Trap  # noqa: E402
+from rollout.traps import ROUTED, Trap, both, rows  # noqa: E402
 
 pytestmark = needs_tools
-
-ENGINES = ("vllm", "sglang")
-both = pytest.mark.parametrize("engine", ENGINES)
-ROUTED = {"vllm": ".routed_experts", "sglang": ""}
-
-
-def rows(begin: int, end: int, columns: int) -> list[int]:
-    return list(range(begin * columns, end * columns))
 
 
 # ===--- copies and slots ---------------------------------------------------===

@@ -22,21 +22,13 @@ sys.path[:0] = [str(ROOT / "runtime/python"), str(ROOT / "test")]
 from rollout.configs import (  # noqa: E402
     DEEPSEEK3, DELTA_NET, DENSE, EXPERTS, HYBRID, NEXT, ONE_GROUP,
 )
-from rollout.traps import Trap, nans  # noqa: E402
+from rollout.traps import ROUTED, Trap, both, nans, rows  # noqa: E402
 
 pytestmark = needs_tools
-
-ENGINES = ("vllm", "sglang")
-both = pytest.mark.parametrize("engine", ENGINES)
-ROUTED = {"vllm": ".routed_experts", "sglang": ""}
 
 
 def constant(bits: int):
     return lambda old: np.full_like(old, bits)
-
-
-def rows(begin: int, end: int, columns: int) -> list[int]:
-    return list(range(begin * columns, end * columns))
 
 
 # ===--- NaN ----------------------------------------------------------------===
