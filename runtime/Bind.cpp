@@ -141,7 +141,8 @@ bool Binder::isAlias(const delta_param_t &bound) const {
     return false;
   int64_t size = 1;
   for (uint32_t dim = 0; dim < bound.rank; ++dim)
-    size *= bound.shape[dim];
+    if (__builtin_mul_overflow(size, bound.shape[dim], &size))
+      return false;
   for (uint32_t i = 0; i < required.size(); ++i)
     if (data[i] == bound.data)
       return side.getClass(required[i].classIndex).dtype == bound.dtype &&

@@ -243,6 +243,11 @@ TEST(EngineTest, BindsByStorageWhatHasTwoNames) {
   part.shape[0] -= 1;
   EXPECT_EQ(bindWith(part), "rank 1: \"also.called\" (chunk 0): bind: not a "
                             "parameter of this rank");
+  delta_param_t huge = alias;
+  huge.shape[0] = huge.shape[1] = INT64_MAX;
+  huge.rank = 2;
+  EXPECT_EQ(bindWith(huge), "rank 1: \"also.called\" (chunk 0): bind: not a "
+                            "parameter of this rank");
   std::vector<uint8_t> elsewhere(1 << 16);
   alias.data = elsewhere.data();
   EXPECT_EQ(bindWith(alias), "rank 1: \"also.called\" (chunk 0): bind: not a "
