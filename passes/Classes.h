@@ -40,14 +40,12 @@ inline llvm::StringRef nameOf(mlir::Operation *op) {
   return mlir::cast<CopyOp>(op).getName();
 }
 
-/// Layers of the parameters that a composed tensor reads; null outside layers.
-inline mlir::DenseI64ArrayAttr layersOf(TensorOp tensor);
-
 /// The apply that a composed tensor or drop reads.
 inline ApplyOp applyOf(mlir::Operation *op) {
   return op->getOperand(0).getDefiningOp<ApplyOp>();
 }
 
+/// Layers of the parameters that a composed tensor reads; null outside layers.
 inline mlir::DenseI64ArrayAttr layersOf(TensorOp tensor) {
   ApplyOp apply = applyOf(tensor);
   auto param = apply ? apply.getValues()[0].getDefiningOp<ParamOp>() : nullptr;

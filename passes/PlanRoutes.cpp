@@ -314,14 +314,14 @@ private:
   }
 
   /// Makes the map of a box that of a part of it, in the loops of the part;
-  /// false if it is not affine in them.
+  /// false where the corners of the part show that it is not affine in them.
+  /// That it is, element by element, is for the checker and the cross-check.
   static bool restrict(IndexMap &map, const Piece &part) {
     auto at = [&](int64_t source) { return map.image(source).value_or(-1); };
     Piece out{part.source, at(part.source), {}};
     for (const Loop &loop : part.loops)
       out.loops.push_back({loop.extent, loop.source,
                            at(part.source + loop.source) - out.destination});
-    // All corners, and the first step from each.
     for (size_t corner = 0; corner < size_t(1) << out.loops.size(); ++corner) {
       int64_t source = out.source, image = out.destination;
       for (size_t i = 0; i < out.loops.size(); ++i)
