@@ -126,6 +126,16 @@ static delta_transport_t inprocTransport(delta_inproc_t *inproc) {
   return inproc ? inproc->impl.transport() : delta_transport_t{};
 }
 
+static delta_status_t checkDevice(delta_target_t *outTarget,
+                                  delta_error_t error) {
+  return guarded(error, [&] {
+    if (!outTarget)
+      return missing("check_device");
+    *outTarget = DELTA_TARGET_HOST;
+    return Status();
+  });
+}
+
 /// Filled on the first query; nothing runs at load.
 static delta_plan_api_t makeApi() {
   delta_plan_api_t api = {};
@@ -148,6 +158,7 @@ static delta_plan_api_t makeApi() {
   api.inproc_create = inprocCreate;
   api.inproc_destroy = inprocDestroy;
   api.inproc_transport = inprocTransport;
+  api.check_device = checkDevice;
   return api;
 }
 

@@ -50,9 +50,10 @@ Status delta::runtime::readFrame(const uint8_t *message, uint64_t numBytes,
       return Status::error(
           DELTA_CORRUPT, "section %zu has %llu bytes, %llu are left",
           checksums.size(), number(section.numBytes), number(left));
-    if (section.reserved)
-      return Status::error(DELTA_CORRUPT, "section %zu: reserved is %u",
-                           checksums.size(), section.reserved);
+    if (section.reserved || section.reserved2)
+      return Status::error(DELTA_CORRUPT, "section %zu: reserved is %llu",
+                           checksums.size(),
+                           number(section.reserved | section.reserved2));
     if (sectionChecksum(at, section.numBytes) != section.checksum)
       return Status::error(DELTA_CORRUPT, "checksum of section %zu",
                            checksums.size());

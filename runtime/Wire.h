@@ -16,14 +16,14 @@
 /// ascending order. Each message says which round it is and how many there are;
 /// a receiver takes them in this order, all of them or none.
 ///
-///   header, 104 bytes                     section, 24 bytes + body
+///   header, 112 bytes                     section, 32 bytes + body
 ///   at  size what                         at  size what
-///    0  u32  magic, "DLTA"                 0  u64  XXH3 of the rest
-///    4  u32  version of this layout        8  u64  bytes, these 24 included
+///    0  u32  magic, "DLTA"                 0  u64  checksum of the rest
+///    4  u32  version of this layout        8  u64  bytes, these 32 included
 ///    8  u64  run                          16  u32  number of the set
 ///   16  u64  plan fingerprint, first      20  u32  0
-///   24  u64  plan fingerprint, second     24       body: PackFormat.h
-///   32  u64  base version, 0 in a seed
+///   24  u64  plan fingerprint, second     24  u64  0
+///   32  u64  base version, 0 in a seed    32       body: PackFormat.h
 ///   40  u64  version
 ///   48  u32  source rank
 ///   52  u32  destination rank
@@ -34,7 +34,10 @@
 ///   76  u32  number of rounds of this sync, at least 1
 ///   80  u64  fingerprint of the placement of experts (Slots.h), 0 without
 ///   88  u64  that of the one before it, in a message of experts that moved
-///   96  u64  XXH3 of bytes 0-95 and the checksums of all sections
+///   96  u64  0
+///  104  u64  checksum of bytes 0-103 and of the checksums of all sections
+///
+/// Checksums are those of codegen/device/WireFormat.h, over 8-byte words.
 ///
 /// A set is numbered by its place among the sets of its source rank, which both
 /// ends know in the same order (Expand.h).
@@ -42,56 +45,29 @@
 /// Experts that moved are sent at the version that the receivers hold: base and
 /// version are the same. Sets are numbered among those of the rows that move.
 ///
-/// Sections and their parts are padded to 8 bytes. Nothing changed: the header
-/// alone. Version 1 of this layout had no rounds, version 2 no placement.
+/// Headers, sections and their parts are padded to 16 bytes. Nothing changed:
+/// the header alone. Version 1 of this layout had no rounds, version 2 no
+/// placement, and version 3 a hash that no GPU could form.
 ///
 //===----------------------------------------------------------------------===//
 
 #ifndef DELTA_RUNTIME_WIRE_H
 #define DELTA_RUNTIME_WIRE_H
 
+#include "codegen/device/WireFormat.h"
+
 #include <cstdint>
 
 namespace delta::runtime {
 
-constexpr uint32_t WireMagic = 0x41544c44; // "DLTA"
-constexpr uint32_t WireVersion = 3;
-constexpr uint64_t HeaderBytes = 104;
-constexpr uint64_t SectionHeaderBytes = 24;
-constexpr uint32_t SeedFlag = 1;
-constexpr uint32_t MovedFlag = 2;
-
-/// The fields of a header, without checksum.
-struct MessageHeader {
-  uint32_t magic = WireMagic;
-  uint32_t wireVersion = WireVersion;
-  uint64_t run = 0;
-  uint64_t plan[2] = {0, 0};
-  uint64_t base = 0;
-  uint64_t version = 0;
-  uint32_t source = 0;
-  uint32_t destination = 0;
-  uint32_t numSections = 0;
-  uint32_t flags = 0;
-  uint64_t payloadBytes = 0;
-  uint32_t round = 0;
-  uint32_t numRounds = 1;
-  uint64_t placement = 0;
-  uint64_t previous = 0;
-
-  bool isSeed() const { return flags & SeedFlag; }
-  bool isMoved() const { return flags & MovedFlag; }
-  const char *kind() const {
-    return isSeed() ? "full sync" : isMoved() ? "move of experts" : "delta";
-  }
-};
-
-struct SectionHeader {
-  uint64_t checksum = 0;
-  uint64_t numBytes = 0;
-  uint32_t set = 0;
-  uint32_t reserved = 0;
-};
+using device::HeaderBytes;
+using device::MessageHeader;
+using device::MovedFlag;
+using device::SectionHeader;
+using device::SectionHeaderBytes;
+using device::SeedFlag;
+using device::WireMagic;
+using device::WireVersion;
 
 /// Writes all but the checksum; see sealHeader.
 void writeHeader(const MessageHeader &header, uint8_t *out);

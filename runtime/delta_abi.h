@@ -47,7 +47,8 @@ enum {
   DELTA_CORRUPT = 4,          /* a message that does not check */
   DELTA_NO_MEMORY = 5,
   DELTA_NOT_SEEDED = 6, /* a delta before the first full sync */
-  DELTA_INTERNAL = 7
+  DELTA_INTERNAL = 7,
+  DELTA_NO_DEVICE = 8 /* no driver, or no GPU that the plan was compiled for */
 };
 
 typedef uint32_t delta_dtype_t;
@@ -78,6 +79,22 @@ enum {
   DELTA_AXIS_TP = 1,
   DELTA_AXIS_ETP = 2,
   DELTA_AXIS_STAGE = 3
+};
+
+/* What a plan's kernels run on, and where its parameters lie. */
+typedef uint32_t delta_target_t;
+enum { DELTA_TARGET_HOST = 0, DELTA_TARGET_CUDA = 1 };
+
+/* Where a sender of a CUDA plan keeps what the receivers hold: memory of the
+ * device; pinned host memory, which the compare reads in place; ordinary host
+ * memory, uploaded in chunks; or nowhere: one bit an element says what was
+ * written since (sender_cast, sender_mark). A host plan has its own memory. */
+typedef uint32_t delta_snapshot_t;
+enum {
+  DELTA_SNAPSHOT_DEVICE = 0,
+  DELTA_SNAPSHOT_PINNED = 1,
+  DELTA_SNAPSHOT_PAGEABLE = 2,
+  DELTA_SNAPSHOT_BITMAP = 3
 };
 
 /*===--- tables ----------------------------------------------------------===*/
@@ -266,7 +283,7 @@ typedef struct delta_tables {
   const char *engine_version;
   delta_slots_t slots;
   uint32_t num_refreshes;
-  uint32_t reserved2;
+  delta_snapshot_t snapshot;
   const delta_refresh_t *refreshes;
 } delta_tables_t;
 
@@ -320,7 +337,8 @@ typedef struct delta_place {
 /*===--- run time ---------------------------------------------------------===*/
 
 /* A parameter to bind. `data` is borrowed until the handle is destroyed or
- * bound again. */
+ * bound again; for a CUDA plan it is memory of the device that is current where
+ * the handle is created. */
 typedef struct delta_param {
   const char *name; /* local name */
   uint32_t chunk;
@@ -363,7 +381,10 @@ typedef struct delta_sync_stats {
 /* Blocking point-to-point messages between a source and a destination rank.
  * `send` may return before delivery, but not before it has taken the bytes.
  * `receive` lends the message until `release`. Implementations return
- * DELTA_REFUSED and a text on time-out or when closed. */
+ * DELTA_REFUSED and a text on time-out or when closed.
+ * Of a CUDA plan, the parts that are sent lie in memory of the device and are
+ * complete when `send` is called; each begins at a multiple of 16 bytes. A
+ * message that is received lies there too, or in host memory. */
 typedef struct delta_bytes {
   const void *data;
   uint64_t size;
@@ -609,6 +630,41 @@ typedef struct delta_plan_api {
                                        delta_refresh_call_t *out,
                                        uint64_t capacity, uint64_t *out_count,
                                        delta_error_t error);
+
+  /* DELTA_OK where the plan can run: always for the host. For CUDA, where there
+   * are a driver and a current device that the plan has code for; else
+   * DELTA_NO_DEVICE and one sentence. *out_target is set in any case. */
+  delta_status_t (*check_device)(delta_target_t *out_target,
+                                 delta_error_t error);
+  /* The stream (cudaStream_t, CUstream) that work of the handle's calls is
+   * enqueued on from now on; null, as created: the default stream. Borrowed.
+   * Calls wait for it only where they give something to the host. A host plan
+   * takes null alone. */
+  delta_status_t (*sender_set_stream)(delta_sender_t *sender, void *stream,
+                                      delta_error_t error);
+  delta_status_t (*receiver_set_stream)(delta_receiver_t *receiver,
+                                        void *stream, delta_error_t error);
+  /* The two halves of sender_diff. `compare` enqueues the compare and the
+   * packing and waits for nothing; a caller may capture it in a graph and
+   * launch that instead. The parameters may change when the stream has passed
+   * it. `pack` waits for the last compare, reads its counts and makes the
+   * messages; where the changes exceed the capacity, it compares again, as
+   * sender_diff does. On the host the first half compares at once. */
+  delta_status_t (*sender_compare)(delta_sender_t *sender, delta_error_t error);
+  delta_status_t (*sender_pack)(delta_sender_t *sender, uint64_t version,
+                                delta_sync_stats_t *out_stats,
+                                delta_error_t error);
+  /* For a plan with DELTA_SNAPSHOT_BITMAP. `cast` is the optimizer's copy of
+   * its fp32 values to elements [first, first + count) of a parameter, rounded
+   * to nearest even: it writes those whose bits change, and marks them. `mark`
+   * marks a whole parameter that someone else has written. A change that is
+   * neither cast nor marked is not sent. Parameters are counted as param_info
+   * does. Enqueued on the sender's stream. */
+  delta_status_t (*sender_cast)(delta_sender_t *sender, uint32_t param,
+                                const float *values, int64_t first,
+                                int64_t count, delta_error_t error);
+  delta_status_t (*sender_mark)(delta_sender_t *sender, uint32_t param,
+                                delta_error_t error);
 } delta_plan_api_t;
 
 /* The newest table with version <= max_version, or null. */

@@ -98,10 +98,22 @@ static inline uint32_t delta_kernel_row(delta_dtype_t from, delta_dtype_t to) {
                             : 0;
 }
 
+/* Device code for GPUs of compute capability major.x, x at least minor. It has
+ * the kernels of DeviceKernels.def, and `delta_boxes` and `delta_images`. */
+typedef struct delta_cubin {
+  uint32_t major;
+  uint32_t minor;
+  const unsigned char *image;
+  uint64_t size;
+} delta_cubin_t;
+
 typedef struct delta_kernels {
   uint32_t size;        /* sizeof(delta_kernels_t) */
   uint32_t abi_version; /* DELTA_ABI_VERSION */
   delta_host_kernels_t host[DELTA_NUM_KERNELS];
+  uint32_t num_cubins; /* 0: a plan for the host */
+  uint32_t reserved;
+  const delta_cubin_t *cubins;
 } delta_kernels_t;
 
 /* Both are defined by the emitted text of a plan. */

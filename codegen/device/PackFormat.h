@@ -14,8 +14,9 @@
 ///   offsets  u16 for each element of a sparse tile: its place in the tile
 ///   values   of sparse and dense tiles, in tile order
 ///
-/// Each part is padded with zeros to 8 bytes. Tiles are ordered by descending
-/// element size, so every value is aligned to its size.
+/// Each part is padded with zeros to 16 bytes, so that what is whole is read
+/// and written 16 bytes at a time. Tiles are ordered by descending element
+/// size, so every value is aligned to its size.
 ///
 /// Why a bitmap. An element costs 2 bytes of offset, its value, and its share
 /// of the tile's count. At 0.03 % a tile of 65,536 has 20 changes: an array of
@@ -36,7 +37,7 @@ namespace delta::device {
 constexpr uint16_t DenseCode = 0xffff;
 
 /// Alignment of the parts of a section.
-constexpr uint64_t PartAlignment = 8;
+constexpr uint64_t PartAlignment = 16;
 
 DELTA_HD constexpr uint64_t alignPart(uint64_t numBytes) {
   return (numBytes + PartAlignment - 1) & ~(PartAlignment - 1);

@@ -26,7 +26,7 @@ using namespace delta::runtime;
 /// into the last one, and seals all.
 static void seal(std::vector<uint8_t> &bytes, const delta_tables_t &tables) {
   bytes.resize(std::max<size_t>(bytes.size(), HeaderBytes));
-  bytes.resize(bytes.size() / 8 * 8);
+  bytes.resize(bytes.size() / 16 * 16);
   MessageHeader header = readHeader(bytes.data());
   std::vector<uint64_t> checksums;
   size_t at = HeaderBytes;
@@ -35,8 +35,9 @@ static void seal(std::vector<uint8_t> &bytes, const delta_tables_t &tables) {
     uint64_t left = bytes.size() - at;
     if (section.numBytes < SectionHeaderBytes || section.numBytes > left)
       section.numBytes = left;
-    section.numBytes -= section.numBytes % 8;
+    section.numBytes -= section.numBytes % 16;
     section.reserved = 0;
+    section.reserved2 = 0;
     checksums.push_back(sealSection(section, bytes.data() + at));
     at += section.numBytes;
   }

@@ -115,7 +115,10 @@ def test_argument_types_are_those_of_the_prototypes() -> None:
         "uint64_t": ctypes.c_uint64,
         "double": ctypes.c_double,
         "delta_side_id_t": ctypes.c_uint,
+        "int64_t": ctypes.c_int64,
+        "float": ctypes.c_float,
         "delta_status_t": ctypes.c_int32,
+        "delta_target_t": ctypes.c_uint32,
         "delta_error_t": _abi.delta_error_t,
         "delta_bytes_t": _abi.delta_bytes_t,
         "delta_transport_t": _abi.delta_transport_t,
@@ -153,6 +156,7 @@ def test_constants_are_those_of_the_header() -> None:
     prefixes = {
         _abi.Status: "DELTA_", _abi.Dtype: "DELTA_", _abi.Side: "DELTA_",
         _abi.ValueOp: "DELTA_VALUE_", _abi.Axis: "DELTA_AXIS_",
+        _abi.Target: "DELTA_TARGET_", _abi.Snapshot: "DELTA_SNAPSHOT_",
     }  # fmt: skip
     found = {
         f"{prefix}{member.name}": str(int(member))

@@ -36,7 +36,7 @@ from latent import (
 
 pytestmark = needs_tools
 
-HEADER_BYTES = 104
+HEADER_BYTES = 112
 
 
 def side(geometry: dict) -> dict:

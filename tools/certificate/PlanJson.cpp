@@ -78,7 +78,7 @@ static void addEngine(const delta_tables_t &t, json &out) {
   const delta_slots_t &s = t.slots;
   if (!t.engine && (s.num_slots || s.num_tables || t.num_refreshes))
     wrong("a trainer of the plan has slots or refreshes");
-  if (t.reserved2 || (t.engine_version && !t.engine))
+  if (t.snapshot > DELTA_SNAPSHOT_BITMAP || (t.engine_version && !t.engine))
     wrong("a trainer of the plan has a version");
   if (!t.engine)
     return;

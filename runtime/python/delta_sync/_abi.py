@@ -29,6 +29,7 @@ class Status(enum.IntEnum):
     NO_MEMORY = 5
     NOT_SEEDED = 6
     INTERNAL = 7
+    NO_DEVICE = 8
 
 
 class Dtype(enum.IntEnum):
@@ -50,6 +51,18 @@ class Axis(enum.IntEnum):
     TP = 1
     ETP = 2
     STAGE = 3
+
+
+class Target(enum.IntEnum):
+    HOST = 0
+    CUDA = 1
+
+
+class Snapshot(enum.IntEnum):
+    DEVICE = 0
+    PINNED = 1
+    PAGEABLE = 2
+    BITMAP = 3
 
 
 class Side(enum.IntEnum):
@@ -195,7 +208,7 @@ class delta_tables_t(c.Structure):
         ("engine_version", c.c_char_p),
         ("slots", delta_slots_t),
         ("num_refreshes", c.c_uint32),
-        ("reserved2", c.c_uint32),
+        ("snapshot", c.c_uint32),
         ("refreshes", c.POINTER(delta_refresh_t)),
     ]
 
@@ -482,6 +495,30 @@ FUNCTIONS = (
      "delta_status_t (*receiver_refreshes)(const delta_receiver_t *receiver, "
      "delta_refresh_call_t *out, uint64_t capacity, uint64_t *out_count, "
      "delta_error_t error)"),
+    ("check_device", _status, (c.POINTER(c.c_uint32), _error),
+     "delta_status_t (*check_device)(delta_target_t *out_target, "
+     "delta_error_t error)"),
+    ("sender_set_stream", _status, (_handle, c.c_void_p, _error),
+     "delta_status_t (*sender_set_stream)(delta_sender_t *sender, "
+     "void *stream, delta_error_t error)"),
+    ("receiver_set_stream", _status, (_handle, c.c_void_p, _error),
+     "delta_status_t (*receiver_set_stream)(delta_receiver_t *receiver, "
+     "void *stream, delta_error_t error)"),
+    ("sender_compare", _status, (_handle, _error),
+     "delta_status_t (*sender_compare)(delta_sender_t *sender, "
+     "delta_error_t error)"),
+    ("sender_pack", _status, (_handle, _u64, _stats, _error),
+     "delta_status_t (*sender_pack)(delta_sender_t *sender, "
+     "uint64_t version, delta_sync_stats_t *out_stats, "
+     "delta_error_t error)"),
+    ("sender_cast", _status,
+     (_handle, _u32, c.POINTER(c.c_float), c.c_int64, c.c_int64, _error),
+     "delta_status_t (*sender_cast)(delta_sender_t *sender, uint32_t param, "
+     "const float *values, int64_t first, int64_t count, "
+     "delta_error_t error)"),
+    ("sender_mark", _status, (_handle, _u32, _error),
+     "delta_status_t (*sender_mark)(delta_sender_t *sender, "
+     "uint32_t param, delta_error_t error)"),
 )  # fmt: skip
 
 

@@ -56,7 +56,8 @@ SAME(sizeof(delta_replica_sum_t) == 24);
 SAME(offsetof(delta_plan_api_t, sender_replica_sums) == 312);
 SAME(sizeof(delta_refresh_call_t) == 8);
 SAME(offsetof(delta_plan_api_t, sender_set_placement) == 320);
-SAME(sizeof(delta_plan_api_t) == 360);
+SAME(offsetof(delta_plan_api_t, check_device) == 360);
+SAME(sizeof(delta_plan_api_t) == 416);
 
 size_t delta_test_sizes(size_t *out) {
   size_t count = 0;

@@ -287,12 +287,12 @@ TEST(RunCursorTest, StepsAndJumpsAlike) {
   }
 }
 
-TEST(PackFormatTest, PartsFollowEachOtherOnEightBytes) {
+TEST(PackFormatTest, PartsFollowEachOtherOnSixteenBytes) {
   SectionShape shape = {9, 3, 5, 13};
-  EXPECT_EQ(shape.codesBegin(), 8u);
-  EXPECT_EQ(shape.offsetsBegin(), 16u);
-  EXPECT_EQ(shape.valuesBegin(), 32u);
-  EXPECT_EQ(shape.numBytes(), 48u);
+  EXPECT_EQ(shape.codesBegin(), 16u);
+  EXPECT_EQ(shape.offsetsBegin(), 32u);
+  EXPECT_EQ(shape.valuesBegin(), 48u);
+  EXPECT_EQ(shape.numBytes(), 64u);
   EXPECT_FALSE(isDense(32768, 65536));
   EXPECT_TRUE(isDense(32769, 65536));
   EXPECT_TRUE(isDense(1, 1));

@@ -194,7 +194,7 @@ TEST_F(RefusalTest, RefusesAnotherLayoutVersion) {
   expectRefused(
       withHeader(seeds[0],
                  [](MessageHeader &header) { header.wireVersion = 1; }),
-      DELTA_REFUSED, "rank 0: message: stage: layout version 1, required 3");
+      DELTA_REFUSED, "rank 0: message: stage: layout version 1, required 4");
 }
 
 TEST_F(RefusalTest, RefusesEveryTruncation) {

@@ -1,0 +1,187 @@
+//===- SourceArguments.h - What a sender hands to its kernels ---*- C++ -*-===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// Tables and arguments of the sender's kernels, the same text for nvcc and for
+/// the host compiler. All pointers are to memory of the device unless said.
+///
+/// A sync is three launches at most, whatever the number of parameters:
+///
+///   clear  lookBack, nextTile, totals, places, heads: one memset each, or one
+///          in all where they lie together
+///   diff   compares tiles, packs what changed; writes places, counts, totals,
+///          and bitmap and codes into the heads
+///   (the host reads totals and places: its only read)
+///   seal   checksums of the sections, and the header of each message
+///   ... the messages are sent, acknowledged ...
+///   advance  writes the packed values into the snapshot
+///
+/// The packed memory is three streams. `heads` has, for each destination set,
+/// the section header, bitmap and codes, at a fixed place with room for all
+/// tiles. `offsets` and `values` hold those parts of all sections one behind
+/// the other, each begun at a multiple of 16 bytes and filled up with zeros. So
+/// a section is sent as three pieces, which together are the bytes that
+/// PackFormat.h and WireFormat.h describe.
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef DELTA_CODEGEN_DEVICE_SOURCEARGUMENTS_H
+#define DELTA_CODEGEN_DEVICE_SOURCEARGUMENTS_H
+
+#include "codegen/device/WireFormat.h"
+
+namespace delta::device {
+
+/// A bound row of a source rank: an instance of a box.
+struct SourceRow {
+  const delta_box_t *box;
+  const uint8_t *source; ///< element 0 of the parameter or the expert's slice
+  int64_t firstTile;     ///< of the rank
+  int64_t tileBegin;     ///< of the box
+  delta_value_op_t op;
+  uint32_t kernel; ///< delta_kernel_row
+};
+
+/// How the elements of a tile are read.
+enum TilePath : uint8_t {
+  /// One piece of memory, aligned to 16 bytes at the source, and sent as it is.
+  ContiguousPath = 0,
+  /// Runs that begin at multiples of 16 bytes and are as long, sent as they
+  /// are; the tile has MaxKeptRuns runs at most.
+  RunsPath = 1,
+  /// Anything else: element by element, with its op.
+  GeneralPath = 2
+};
+
+/// A tile of a source rank. Made when the rank is bound, 32 bytes each.
+struct SourceTile {
+  const uint8_t *source; ///< first element of a contiguous tile
+  uint8_t *snapshot;     ///< in tile order, after the op; a multiple of 16
+  uint32_t numElements;
+  uint32_t row;
+  uint32_t section;
+  TilePath path;
+  uint8_t elementSize; ///< bytes of an element that is sent
+  uint8_t reserved[2];
+};
+static_assert(sizeof(SourceTile) == 32, "two loads of 16 bytes");
+
+/// What a destination set has of the tiles of a rank, and where its head lies.
+struct SectionPlan {
+  int64_t firstTile, endTile;
+  uint64_t headAt; ///< bytes in `heads`, a multiple of 16
+};
+
+/// Bytes of `heads` that a section of `numTiles` tiles takes at most.
+DELTA_HD constexpr uint64_t headRoom(uint64_t numTiles) {
+  return SectionHeaderBytes + alignPart((numTiles + 7) / 8) +
+         alignPart(numTiles * 2);
+}
+
+/// Where the parts of a section lie in the streams. Zero: nothing changed.
+struct SectionPlace {
+  uint64_t offsetsBegin, offsetsEnd; ///< elements; begin: a multiple of 8
+  uint64_t valuesBegin, valuesEnd;   ///< bytes; begin: a multiple of 16
+  uint32_t numPresent;
+  uint32_t numDense;
+};
+
+/// Where the changes of a tile lie in the streams.
+struct TilePlace {
+  uint64_t offsetsAt; ///< elements
+  uint64_t valuesAt;  ///< bytes
+  uint32_t changed;   ///< elements that differ; set for every tile
+  uint32_t isDense;
+};
+
+/// Sums over the tiles of a launch.
+struct DiffTotals {
+  uint64_t changed;    ///< elements that differ
+  uint64_t sent;       ///< elements that are packed: all of a dense tile
+  uint32_t overflowed; ///< 1: more than `capacity`; the streams are cut then
+  uint32_t reserved;
+};
+
+enum DiffMode : uint32_t {
+  DiffDelta = 0,    ///< what differs from the snapshot
+  DiffWhole = 1,    ///< all elements, as the parameters have them
+  DiffSnapshot = 2, ///< all elements, as the snapshot has them
+  DiffBits = 3      ///< what is marked in a bitmap of the parameters
+};
+
+/// Sums that a tile needs of those before it, and what it publishes itself; see
+/// LookBack.cuh. Zeroed before the launch of a round's first tile.
+struct LookBackTile;
+
+struct DiffArguments {
+  const SourceTile *tiles; ///< of the rank
+  const SourceRow *rows;
+  const SectionPlan *sections;
+  /// The round: streams and sums begin at its first tile.
+  int64_t roundBegin, roundEnd;
+  /// The tiles of this launch; those of the round before them were launched.
+  int64_t tileBegin, tileEnd;
+  DiffMode mode;
+  uint32_t reserved;
+  /// Added to SourceTile::snapshot: where a chunk of it was uploaded to.
+  int64_t snapshotShift;
+  /// Bit i of `bits[row's first word + i / 32]`: element i of the row's
+  /// parameter was written; DiffBits only. One entry a row.
+  const uint32_t *const *bits;
+  /// One byte a tile, or null: not 0: packed whole whatever the snapshot holds.
+  const uint8_t *unsure;
+  unsigned long long *nextTile; ///< zeroed
+  LookBackTile *lookBack;       ///< of the round's first tile; zeroed
+  TilePlace *places;            ///< of the rank's first tile
+  uint8_t *heads;               ///< bitmaps zeroed
+  uint16_t *offsets;
+  uint8_t *values;
+  /// Elements that may be sent. The streams have room for as many, and for 16
+  /// bytes more for each section.
+  uint64_t capacity;
+  SectionPlace *sectionPlaces; ///< zeroed
+  DiffTotals *totals;          ///< zeroed
+};
+
+/// The message of a destination rank: sections of `messageSections`, those that
+/// are not empty are sent.
+struct SealMessage {
+  uint32_t destination;
+  uint32_t firstSection, endSection;
+};
+
+struct SealArguments {
+  const SectionPlan *sections;
+  const SectionPlace *sectionPlaces;
+  uint32_t numSections;
+  uint32_t numMessages;
+  uint8_t *heads; ///< section headers are written here
+  const uint16_t *offsets;
+  const uint8_t *values;
+  const SealMessage *messages;
+  const uint32_t *messageSections;
+  MessageHeader header; ///< all but destination, sections and bytes
+  uint64_t *sums;       ///< one a section; zeroed
+  uint32_t *numDone;    ///< zeroed
+  uint8_t *headers;     ///< HeaderBytes a message
+};
+
+struct AdvanceArguments {
+  const SourceTile *tiles;
+  const TilePlace *places; ///< of the rank's first tile
+  int64_t tileBegin, tileEnd;
+  const uint16_t *offsets;
+  const uint8_t *values;
+  int64_t snapshotShift; ///< as in DiffArguments
+  /// Null, or one byte a tile: set to 1 where the snapshot has changed.
+  uint8_t *moved;
+  unsigned long long *nextTile; ///< zeroed
+};
+
+} // namespace delta::device
+
+#endif // DELTA_CODEGEN_DEVICE_SOURCEARGUMENTS_H
