@@ -6,243 +6,358 @@
 //===----------------------------------------------------------------------===//
 ///
 /// \file
-/// One pass over all tiles of one element type: compare with the snapshot and
-/// pack what changed. One launch for each type that a plan has, whatever the
-/// number of parameters. A plan instantiates it as
-///
-///   extern "C" __global__ void
-///   __launch_bounds__(delta::device::BlockThreads,
-///                     delta::device::BlocksOfProcessor)
-///   delta_diff_bf16(const delta::device::DiffArguments arguments) {
-///     delta::device::diffTiles<delta::device::Bf16>(arguments);
-///   }
+/// One pass over all tiles of a rank: compare with the snapshot and pack what
+/// changed, in one launch, whatever the number of parameters and types.
 ///
 /// A block of 256 threads takes a tile from a counter. Both buffers are read
 /// once, 16 bytes a load, four loads of each in flight; loads are streaming,
-/// for nothing is read twice. For each unit of 16 bytes one byte of a mask in
-/// shared memory says which elements changed (1 << element), and the elements
-/// go to a list in whatever order the threads find them. A block scan over the
-/// mask gives each element its rank, the look-back (LookBack.cuh) gives the
-/// tile its place, and the list is written in order: packed bytes depend on the
-/// data alone. A tile whose list is full is read again; a dense tile is copied.
+/// for nothing is read twice. Each thread works on units of 8 elements. One
+/// byte of a mask in shared memory says which elements of a unit changed, and
+/// they go to a list in whatever order the threads find them. A block scan over
+/// the mask gives each element its rank, by which the list is sorted while one
+/// warp finds the tile's place in the streams (LookBack.cuh). Packed bytes
+/// depend on the data alone. A tile whose list is full is read again; a dense
+/// tile is copied.
 ///
-/// The output is three streams in tile order: counts, offsets, values. A
-/// destination set is a range of tiles, so its part of each is contiguous.
-/// Device only.
+/// Shared memory: mask 8 KiB, list and sorted list 24 to 40 KiB; four blocks
+/// fit on a multiprocessor of 228 KiB.
 ///
 //===----------------------------------------------------------------------===//
 
 #ifndef DELTA_CODEGEN_DEVICE_DIFFKERNEL_CUH
 #define DELTA_CODEGEN_DEVICE_DIFFKERNEL_CUH
 
+#include "codegen/device/ElementList.h"
 #include "codegen/device/LookBack.cuh"
-#include "codegen/device/PackFormat.h"
-#include "codegen/device/ValueOps.h"
 
 namespace delta::device {
 
-/// A bound row of one element type. Pointers are to device memory.
-struct DiffRow {
-  const delta_box_t *box;
-  const void *source;     ///< element 0 of the parameter or the expert's slice
-  const void *snapshot;   ///< of the first tile that this rank owns
-  int64_t firstTile;      ///< among the tiles of this type
-  int64_t tileBegin;      ///< of the box
-  int64_t elementsBefore; ///< in tiles of the box that others own
-  delta_value_op_t op;
-  uint32_t reserved;
+/// Elements of a unit: a byte of the mask.
+constexpr uint32_t UnitSize = 8;
+constexpr uint32_t MaxUnits = DELTA_MAX_TILE / UnitSize;
+/// Units whose mask one thread scans: they are neighbors.
+constexpr uint32_t UnitsOfThread = MaxUnits / BlockThreads;
+/// Changes of a tile that are listed; 4.7 % of a full one. Tiles with more are
+/// read again.
+constexpr uint32_t MaxListed = 3072;
+
+/// How the elements of a tile that is not contiguous are found.
+struct RunAccess {
+  SmallDivisor columns;
+  int64_t step, firstRun, firstColumn;
+  bool keepsRuns; ///< their begins are in DiffStorage::runBegin
 };
 
-struct DiffArguments {
-  const DiffRow *rows; ///< by ascending firstTile
-  uint32_t numRows;
-  uint32_t reserved;
-  int64_t numTiles;
-  unsigned long long *nextTile; ///< zeroed before the launch
-  LookBackTile *lookBack;       ///< numTiles, zeroed before the launch
-  uint32_t *counts;             ///< numTiles: changed elements
-  TileSums *begins;             ///< numTiles: places in the streams
-  uint16_t *offsets;
-  void *values;
-  uint64_t capacity;  ///< elements that fit in each stream
-  uint32_t *overflow; ///< set to 1 when they did not; nothing is cut then
-};
-
-/// The changes of a tile in shared memory. The list holds 4,096 elements of two
-/// bytes, 6 % of a tile; 48 KiB are all there is without asking for more.
-template <typename Element> struct DiffStorage {
-  using Bits = typename Element::Bits;
-  /// Elements of a unit of 16 bytes.
-  static constexpr uint32_t Width = 16 / sizeof(Bits);
-  static constexpr uint32_t NumUnits = DELTA_MAX_TILE / Width;
-  /// Units whose mask one thread scans: they are neighbors.
-  static constexpr uint32_t UnitsOfThread = NumUnits / BlockThreads;
-  static constexpr uint32_t ListBytes = sizeof(Bits) < 8 ? 16384 : 4096;
-  static constexpr uint32_t ListSize = ListBytes / (2 + sizeof(Bits));
-
-  TileAccessStorage access;
-  alignas(16) uint8_t mask[NumUnits];
-  Bits listValues[ListSize];
-  uint16_t listOffsets[ListSize];
+/// What a block knows of its tile, and its changes, in shared memory. Two tiles
+/// take turns: the next one is fetched while the threads work on this one.
+struct DiffStorage {
+  union {
+    alignas(16) uint8_t mask[MaxUnits];
+    uint32_t words[MaxUnits / 4];
+    uint4 vectors[MaxUnits / 16];
+  };
+  SourceTile tiles[2];
+  int64_t indices[2];
+  /// An element that changed: offset in the low 16 bits, a value of 16 bits in
+  /// the high ones; larger values are read again.
+  uint32_t list[MaxListed];
+  uint32_t sorted[MaxListed];
+  int64_t runBegin[MaxKeptRuns];
+  RunAccess runs;
   uint32_t threadBegin[BlockThreads]; ///< changes before a thread's units
   uint32_t warpSums[BlockThreads / WarpThreads];
   uint32_t listCount;
-  uint32_t rowIndex;
-  int64_t tile;
   TileSums before;
 };
 
-/// Works on one tile; constructed by all threads of a block.
-template <typename Element> class TileDiff {
+/// The elements of a unit as they lie in memory.
+template <typename Bits> union Unit {
+  static constexpr uint32_t NumVectors = UnitSize * sizeof(Bits) / 16;
+  uint4 vectors[NumVectors];
+  Bits elements[UnitSize];
+
+  __device__ void load(const Bits *from) {
+#pragma unroll
+    for (uint32_t i = 0; i < NumVectors; ++i)
+      vectors[i] = __ldcs(reinterpret_cast<const uint4 *>(from) + i);
+  }
+};
+
+/// Bit i: element i differs.
+template <typename Bits>
+__device__ inline uint32_t maskOf(const Unit<Bits> &a, const Unit<Bits> &b) {
+  uint32_t differ = 0;
+#pragma unroll
+  for (uint32_t i = 0; i < Unit<Bits>::NumVectors; ++i)
+    differ |=
+        (a.vectors[i].x ^ b.vectors[i].x) | (a.vectors[i].y ^ b.vectors[i].y) |
+        (a.vectors[i].z ^ b.vectors[i].z) | (a.vectors[i].w ^ b.vectors[i].w);
+  if (!differ)
+    return 0;
+  uint32_t mask = 0;
+#pragma unroll
+  for (uint32_t i = 0; i < UnitSize; ++i)
+    mask |= uint32_t(a.elements[i] != b.elements[i]) << i;
+  return mask;
+}
+
+/// Works on one tile whose elements are sent as `Bits`; called by all threads
+/// of a block. Cold functions are static: they take what they need from shared
+/// memory, and no registers of the loops around them.
+template <typename Elements, typename Bits> class TileDiff {
 public:
-  using Source = typename Element::Source;
-  using Bits = typename Element::Bits;
-  using Storage = DiffStorage<Element>;
-  static constexpr uint32_t Width = Storage::Width;
+  __device__ TileDiff(DiffStorage &storage, const DiffArguments &arguments,
+                      uint32_t turn)
+      : storage(storage), arguments(arguments), tile(storage.tiles[turn]),
+        index(storage.indices[turn]), turn(turn) {}
 
-  __device__ TileDiff(Storage &storage, const DiffArguments &arguments,
-                      const DiffRow &row, int64_t index)
-      : storage(storage), arguments(arguments), row(row), index(index),
-        boxTile(row.tileBegin + index - row.firstTile),
-        tile(tileOf(*row.box, boxTile)), numElements(tile.numElements()),
-        access(storage.access, *row.box, tile, Layout::source(*row.box)),
-        source(static_cast<const Source *>(row.source)),
-        snapshot(static_cast<const Bits *>(row.snapshot) +
-                 (elementsBefore(*row.box, boxTile) - row.elementsBefore)) {}
-
-  __device__ void run() {
-    clearMask();
-    compare();
+  /// `next` is the tile after this one, of thread 0.
+  __device__ void run(int64_t next) {
+    bool whole = isWhole();
+    if (tile.path != ContiguousPath)
+      keepRuns(storage, arguments, turn);
+    if (!whole)
+      compare();
+    if (threadIdx.x == 0)
+      storage.indices[turn ^ 1] = next;
     __syncthreads();
-    uint32_t changed = scanMask();
-    bool dense = isDense(changed, numElements);
+    uint32_t changed = tile.numElements;
+    if (!whole) {
+      changed = scanMask();
+      whole = isDense(changed, tile.numElements);
+    }
     if (threadIdx.x < WarpThreads)
-      place(changed, dense);
+      place(storage, arguments, turn, changed, whole);
+    else
+      sortList(changed, whole);
     __syncthreads();
-    write(changed, dense);
-    __syncthreads(); // the storage is used again for the next tile
+    write(changed, whole);
   }
 
 private:
-  /// 16 bytes as elements.
-  union Unit {
-    uint4 words;
-    Bits elements[Width];
-  };
+  __device__ bool isWhole() const {
+    return arguments.mode == DiffWhole || arguments.mode == DiffSnapshot ||
+           (arguments.unsure && arguments.unsure[index]);
+  }
+  __device__ static const SourceRow &rowOf(const DiffArguments &arguments,
+                                           const SourceTile &tile) {
+    return arguments.rows[tile.row];
+  }
+  __device__ static const Bits *snapshotOf(const DiffArguments &arguments,
+                                           const SourceTile &tile) {
+    return reinterpret_cast<const Bits *>(tile.snapshot +
+                                          arguments.snapshotShift);
+  }
+  __device__ static uint32_t numUnits(const SourceTile &tile) {
+    return (tile.numElements + UnitSize - 1) / UnitSize;
+  }
 
-  /// Units beyond a small tile have no changes.
-  __device__ void clearMask() {
-    uint4 *mask = reinterpret_cast<uint4 *>(storage.mask);
-    for (uint32_t i = threadIdx.x; i < Storage::NumUnits / 16;
-         i += BlockThreads)
-      mask[i] = make_uint4(0, 0, 0, 0);
+  /// Prepares the access to a tile that is not contiguous.
+  DELTA_DEVICE_COLD static void keepRuns(DiffStorage &storage,
+                                         const DiffArguments &arguments,
+                                         uint32_t turn) {
+    const SourceRow &row = rowOf(arguments, storage.tiles[turn]);
+    const delta_box_t &box = *row.box;
+    Tile part =
+        tileOf(box, row.tileBegin + storage.indices[turn] - row.firstTile);
+    Layout layout = Layout::source(box);
+    RunAccess runs = {SmallDivisor::of(part.numColumns), layout.step(box),
+                      part.firstRun, part.firstColumn * layout.step(box),
+                      part.numRuns <= MaxKeptRuns};
     if (threadIdx.x == 0)
-      storage.listCount = 0;
+      storage.runs = runs;
+    for (uint32_t run = threadIdx.x; runs.keepsRuns && run < part.numRuns;
+         run += BlockThreads)
+      storage.runBegin[run] =
+          beginOfRun(box, layout, runs.firstRun + run) + runs.firstColumn;
     __syncthreads();
   }
 
-  __device__ static bool isAligned(const void *pointer) {
-    return reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
+  /// Element of the parameter at an offset of a tile that is not contiguous.
+  __device__ static int64_t elementOf(const DiffStorage &storage,
+                                      const delta_box_t *box, uint32_t offset) {
+    const RunAccess &runs = storage.runs;
+    uint32_t run = runs.columns.divide(offset);
+    int64_t begin = runs.keepsRuns ? storage.runBegin[run]
+                                   : beginOfRun(*box, Layout::source(*box),
+                                                runs.firstRun + run) +
+                                         runs.firstColumn;
+    return begin + int64_t(offset - run * runs.columns.divisor) * runs.step;
+  }
+
+  /// The value that is sent of one element.
+  DELTA_DEVICE_COLD static Bits valueAt(const DiffStorage &storage,
+                                        const DiffArguments &arguments,
+                                        uint32_t turn, uint32_t offset) {
+    const SourceTile &tile = storage.tiles[turn];
+    if (arguments.mode == DiffSnapshot)
+      return snapshotOf(arguments, tile)[offset];
+    if (tile.path == ContiguousPath)
+      return reinterpret_cast<const Bits *>(tile.source)[offset];
+    const SourceRow &row = rowOf(arguments, tile);
+    return Bits(Elements::value(row.kernel, row.source,
+                                elementOf(storage, row.box, offset), row.op));
+  }
+  __device__ Bits value(uint32_t offset) const {
+    return valueAt(storage, arguments, turn, offset);
+  }
+
+  /// Begin of a unit of a tile of runs.
+  __device__ const Bits *unitOfRuns(uint32_t unit) const {
+    return reinterpret_cast<const Bits *>(rowOf(arguments, tile).source) +
+           elementOf(storage, nullptr, unit * UnitSize);
   }
 
   __device__ void compare() {
-    // Shifted and cast values are rare and small (norms): only plain ones are
-    // read wide.
-    bool wide = access.hasWideRuns(Width) && isAligned(source) &&
-                isAligned(snapshot) && isPlain<Element>(row.op);
-    uint32_t fullUnits = wide ? numElements / Width : 0;
-    compareWide(fullUnits);
-    // The rest of a wide tile, or all of an unaligned one.
-    uint32_t numUnits = (numElements + Width - 1) / Width;
-    for (uint32_t unit = fullUnits + threadIdx.x; unit < numUnits;
-         unit += BlockThreads) {
-      Unit now = {}, before = {};
-      for (uint32_t i = 0; i < Width; ++i) {
-        uint32_t offset = unit * Width + i;
-        if (offset >= numElements)
-          continue; // zero on both sides: equal
-        now.elements[i] =
-            applyOp<Element>(source[access.element(offset)], row.op);
-        before.elements[i] = snapshot[offset];
-      }
-      note(unit, now, before);
+    uint32_t numWide = 0;
+    if (arguments.mode == DiffBits) {
+      compareBits();
+      return;
     }
+    if (tile.path == ContiguousPath) {
+      numWide = tile.numElements / UnitSize;
+      const Bits *now = reinterpret_cast<const Bits *>(tile.source);
+      compareWide(numWide,
+                  [now](uint32_t unit) { return now + unit * UnitSize; });
+    } else if (tile.path == RunsPath) {
+      numWide = numUnits(tile);
+      compareWide(numWide, [this](uint32_t unit) { return unitOfRuns(unit); });
+    }
+    // The end of a wide tile, or all of another one.
+    for (uint32_t unit = numWide + threadIdx.x; unit < numUnits(tile);
+         unit += BlockThreads)
+      compareElements(storage, arguments, turn, unit);
   }
 
   /// Four loads of each buffer are issued before the first is used.
-  __device__ void compareWide(uint32_t numUnits) {
-    constexpr uint32_t InFlight = 4;
-    bool contiguous = access.isContiguous();
-    const Source *begin = source + access.begin();
+  template <typename UnitAt>
+  __device__ void compareWide(uint32_t numWide, const UnitAt &unitAt) {
+    constexpr uint32_t InFlight = sizeof(Bits) == 2 ? 4 : 1;
+    const Bits *before = snapshotOf(arguments, tile);
     uint32_t unit = threadIdx.x;
-    for (; unit + (InFlight - 1) * BlockThreads < numUnits;
+    for (; unit + (InFlight - 1) * BlockThreads < numWide;
          unit += InFlight * BlockThreads) {
-      Unit now[InFlight], before[InFlight];
+      Unit<Bits> a[InFlight], b[InFlight];
 #pragma unroll
       for (uint32_t i = 0; i < InFlight; ++i) {
-        uint32_t at = unit + i * BlockThreads;
-        const Source *from = contiguous ? begin + at * Width
-                                        : source + access.element(at * Width);
-        now[i].words = __ldcs(reinterpret_cast<const uint4 *>(from));
-        before[i].words =
-            __ldcs(reinterpret_cast<const uint4 *>(snapshot + at * Width));
+        a[i].load(unitAt(unit + i * BlockThreads));
+        b[i].load(before + (unit + i * BlockThreads) * UnitSize);
       }
 #pragma unroll
       for (uint32_t i = 0; i < InFlight; ++i)
-        note(unit + i * BlockThreads, now[i], before[i]);
+        note(storage, unit + i * BlockThreads, maskOf(a[i], b[i]), a[i]);
     }
-    for (; unit < numUnits; unit += BlockThreads) {
-      Unit now, before;
-      now.words = __ldcs(reinterpret_cast<const uint4 *>(
-          source + access.element(unit * Width)));
-      before.words =
-          __ldcs(reinterpret_cast<const uint4 *>(snapshot + unit * Width));
-      note(unit, now, before);
+    for (; unit < numWide; unit += BlockThreads) {
+      Unit<Bits> a, b;
+      a.load(unitAt(unit));
+      b.load(before + unit * UnitSize);
+      note(storage, unit, maskOf(a, b), a);
     }
   }
 
-  /// Marks and lists what differs in a unit; nearly always nothing does.
-  __device__ void note(uint32_t unit, const Unit &now, const Unit &before) {
-    uint32_t differ =
-        (now.words.x ^ before.words.x) | (now.words.y ^ before.words.y) |
-        (now.words.z ^ before.words.z) | (now.words.w ^ before.words.w);
-    if (!differ)
-      return;
-    uint32_t bits = 0;
-#pragma unroll
-    for (uint32_t i = 0; i < Width; ++i)
-      bits |= uint32_t(now.elements[i] != before.elements[i]) << i;
-    storage.mask[unit] = uint8_t(bits);
-    uint32_t at = atomicAdd(&storage.listCount, __popc(bits));
-#pragma unroll
-    for (uint32_t i = 0; i < Width; ++i) {
-      if (!(bits >> i & 1))
+  /// A unit that is not read wide: unaligned, cut, or with an op.
+  DELTA_DEVICE_COLD static void compareElements(DiffStorage &storage,
+                                                const DiffArguments &arguments,
+                                                uint32_t turn, uint32_t unit) {
+    const SourceTile &tile = storage.tiles[turn];
+    const Bits *before = snapshotOf(arguments, tile);
+    uint32_t mask = 0;
+    for (uint32_t i = 0; i < UnitSize; ++i) {
+      uint32_t offset = unit * UnitSize + i;
+      if (offset >= tile.numElements)
+        break;
+      Bits now = valueAt(storage, arguments, turn, offset);
+      if (now == before[offset])
         continue;
-      if (at < Storage::ListSize) {
-        storage.listOffsets[at] = uint16_t(unit * Width + i);
-        storage.listValues[at] = now.elements[i];
-      }
-      ++at;
+      mask |= 1u << i;
+      listOne(storage, atomicAdd(&storage.listCount, 1u), offset, now);
     }
+    storage.mask[unit] = uint8_t(mask);
+  }
+
+  /// What was marked counts as changed, and is read only then.
+  __device__ void compareBits() {
+    const SourceRow &row = rowOf(arguments, tile);
+    const uint32_t *bits = arguments.bits[tile.row];
+    const bool isContiguous = tile.path == ContiguousPath;
+    int64_t first = (tile.source - row.source) / int64_t(sizeof(Bits));
+    for (uint32_t unit = threadIdx.x; unit < numUnits(tile);
+         unit += BlockThreads) {
+      uint32_t mask = 0;
+      for (uint32_t i = 0; i < UnitSize; ++i) {
+        uint32_t offset = unit * UnitSize + i;
+        if (offset >= tile.numElements)
+          break;
+        int64_t at =
+            isContiguous ? first + offset : elementOf(storage, row.box, offset);
+        if (!(bits[at / 32] >> (at % 32) & 1))
+          continue;
+        mask |= 1u << i;
+        listOne(storage, atomicAdd(&storage.listCount, 1u), offset,
+                value(offset));
+      }
+      storage.mask[unit] = uint8_t(mask);
+    }
+  }
+
+  __device__ static void listOne(DiffStorage &storage, uint32_t at,
+                                 uint32_t offset, Bits now) {
+    if (at >= MaxListed)
+      return;
+    storage.list[at] =
+        sizeof(Bits) == 2 ? offset | uint32_t(now) << 16 : offset;
+  }
+
+  /// Marks and lists what changed in a unit; nearly always nothing has.
+  __device__ static void note(DiffStorage &storage, uint32_t unit,
+                              uint32_t mask, const Unit<Bits> &now) {
+    storage.mask[unit] = uint8_t(mask);
+    if (!mask)
+      return;
+    uint32_t at = atomicAdd(&storage.listCount, uint32_t(__popc(int(mask))));
+#pragma unroll
+    for (uint32_t i = 0; i < UnitSize; ++i)
+      if (mask >> i & 1)
+        listOne(storage, at++, unit * UnitSize + i, now.elements[i]);
   }
 
   /// Changed elements in the words [begin, end) of the mask.
   __device__ uint32_t countWords(uint32_t begin, uint32_t end) const {
-    const uint32_t *words = reinterpret_cast<const uint32_t *>(storage.mask);
     uint32_t count = 0;
     for (uint32_t i = begin; i < end; ++i)
-      count += __popc(words[i]);
+      count += uint32_t(__popc(int(storage.words[i])));
     return count;
+  }
+
+  /// Units that a thread scans: [first, end).
+  __device__ static uint32_t firstUnit() { return threadIdx.x * UnitsOfThread; }
+  __device__ uint32_t endUnit() const {
+    uint32_t end = firstUnit() + UnitsOfThread;
+    return end < numUnits(tile) ? end : numUnits(tile);
+  }
+
+  /// Changes in a thread's units.
+  __device__ uint32_t countOwn() const {
+    uint32_t own = 0;
+    if (firstUnit() + UnitsOfThread <= numUnits(tile)) {
+#pragma unroll
+      for (uint32_t i = 0; i < UnitsOfThread / 16; ++i) {
+        uint4 part = storage.vectors[firstUnit() / 16 + i];
+        own += uint32_t(__popc(int(part.x)) + __popc(int(part.y)) +
+                        __popc(int(part.z)) + __popc(int(part.w)));
+      }
+      return own;
+    }
+    for (uint32_t unit = firstUnit(); unit < endUnit(); ++unit)
+      own += uint32_t(__popc(int(storage.mask[unit])));
+    return own;
   }
 
   /// Leaves in threadBegin the changes before each thread's units; returns
   /// their number in the tile.
   __device__ uint32_t scanMask() {
-    constexpr uint32_t WordsOfThread = Storage::UnitsOfThread / 4;
     uint32_t lane = threadIdx.x % WarpThreads, warp = threadIdx.x / WarpThreads;
-    uint32_t own = countWords(threadIdx.x * WordsOfThread,
-                              (threadIdx.x + 1) * WordsOfThread);
-    uint32_t inclusive = own;
+    uint32_t own = countOwn(), inclusive = own;
     for (uint32_t step = 1; step < WarpThreads; step *= 2) {
       uint32_t other = __shfl_up_sync(FullWarp, inclusive, step);
       inclusive += lane >= step ? other : 0;
@@ -251,70 +366,158 @@ private:
       storage.warpSums[warp] = inclusive;
     __syncthreads();
     uint32_t before = 0, total = 0;
+#pragma unroll
     for (uint32_t i = 0; i < BlockThreads / WarpThreads; ++i) {
-      before += i < warp ? storage.warpSums[i] : 0;
-      total += storage.warpSums[i];
+      uint32_t sum = storage.warpSums[i];
+      before += i < warp ? sum : 0;
+      total += sum;
     }
     storage.threadBegin[threadIdx.x] = before + inclusive - own;
+    __syncthreads();
     return total;
-  }
-
-  /// One warp finds the tile's place in the streams and writes it down.
-  __device__ void place(uint32_t changed, bool dense) {
-    TileSums own = {dense ? 0 : changed, dense ? numElements : changed};
-    TileSums before = lookBack(arguments.lookBack, index, own);
-    if (threadIdx.x == 0) {
-      arguments.counts[index] = changed;
-      arguments.begins[index] = before;
-      storage.before = before;
-    }
-  }
-
-  __device__ void write(uint32_t changed, bool dense) {
-    if (!changed)
-      return;
-    TileSums before = storage.before;
-    uint64_t count = dense ? numElements : changed;
-    if (before.numValues + count > arguments.capacity) {
-      if (threadIdx.x == 0)
-        *arguments.overflow = 1;
-      return;
-    }
-    Bits *values = static_cast<Bits *>(arguments.values) + before.numValues;
-    uint16_t *offsets = arguments.offsets + before.numOffsets;
-    if (dense)
-      writeDense(values);
-    else if (storage.listCount <= Storage::ListSize)
-      writeList(changed, offsets, values);
-    else
-      writeMasked(offsets, values);
-  }
-
-  __device__ void writeDense(Bits *values) const {
-    for (uint32_t i = threadIdx.x; i < numElements; i += BlockThreads)
-      values[i] = applyOp<Element>(source[access.element(i)], row.op);
   }
 
   /// Rank of a changed element: changes of the threads before, of the words
   /// before in the thread's units, and of the bits before in the word.
   __device__ uint32_t rankOf(uint32_t offset) const {
-    constexpr uint32_t WordsOfThread = Storage::UnitsOfThread / 4;
-    const uint32_t *words = reinterpret_cast<const uint32_t *>(storage.mask);
-    uint32_t unit = offset / Width, word = unit / 4;
-    uint32_t thread = unit / Storage::UnitsOfThread;
-    uint32_t bit = unit % 4 * 8 + offset % Width;
+    constexpr uint32_t WordsOfThread = UnitsOfThread / 4;
+    uint32_t word = offset / 32, thread = word / WordsOfThread;
+    uint32_t bits = storage.words[word] & ((1u << offset % 32) - 1);
     return storage.threadBegin[thread] +
            countWords(thread * WordsOfThread, word) +
-           __popc(words[word] & ((1u << bit) - 1));
+           uint32_t(__popc(int(bits)));
   }
 
-  __device__ void writeList(uint32_t changed, uint16_t *offsets,
-                            Bits *values) const {
+  /// By all warps but the first, which finds the tile's place. The second one
+  /// fetches the next tile first.
+  __device__ void sortList(uint32_t changed, bool whole) {
+    const uint32_t thread = threadIdx.x - WarpThreads;
+    const int64_t next = storage.indices[turn ^ 1];
+    if (thread < 2 && next < arguments.tileEnd)
+      reinterpret_cast<uint4 *>(&storage.tiles[turn ^ 1])[thread] =
+          reinterpret_cast<const uint4 *>(arguments.tiles + next)[thread];
+    if (whole || changed > MaxListed)
+      return;
+    for (uint32_t i = thread; i < changed; i += BlockThreads - WarpThreads) {
+      uint32_t entry = storage.list[i];
+      storage.sorted[rankOf(entry & 0xffff)] = entry;
+    }
+  }
+
+  /// One warp finds the tile's place in the streams and writes it down.
+  DELTA_DEVICE_COLD static void place(DiffStorage &storage,
+                                      const DiffArguments &arguments,
+                                      uint32_t turn, uint32_t changed,
+                                      bool whole) {
+    const SourceTile &tile = storage.tiles[turn];
+    const int64_t index = storage.indices[turn];
+    const SectionPlan section = arguments.sections[tile.section];
+    bool begins = index == section.firstTile || index == arguments.roundBegin;
+    TileWord own =
+        TileWord::of(whole ? 0 : changed, whole ? tile.numElements : changed,
+                     sizeof(Bits), begins);
+    TileSums before = lookBack(arguments.lookBack, arguments.inclusive,
+                               index - arguments.roundBegin, own);
+    if (threadIdx.x != 0)
+      return;
+    storage.before = before;
+    storage.listCount = 0; // the list is complete, and sorted by its number
+    arguments.places[index] = {before.numOffsets, before.valueBytes, changed,
+                               whole};
+    SectionPlace &out = arguments.sectionPlaces[tile.section];
+    if (begins) {
+      out.offsetsBegin = before.numOffsets;
+      out.valuesBegin = before.valueBytes;
+    }
+    TileSums end = before + own.sums();
+    if (index + 1 == section.endTile || index + 1 == arguments.roundEnd) {
+      out.offsetsEnd = end.numOffsets;
+      out.valuesEnd = end.valueBytes;
+      out.numPresent = uint32_t(end.numPresent);
+      fillParts(arguments, section, end);
+    }
+    if (!changed)
+      return;
+    writeCode(arguments, section, index, before.numPresent,
+              whole ? DenseCode : uint16_t(changed));
+    if (whole)
+      atomicAdd(&out.numDense, 1u);
+    addTotals(arguments, changed, own.sent(), end.numSent);
+  }
+
+  /// Zeros behind the last code, offset and value of a section.
+  __device__ static void fillParts(const DiffArguments &arguments,
+                                   const SectionPlan &section,
+                                   const TileSums &end) {
+    uint16_t *codes = codesOf(arguments, section);
+    for (uint64_t i = end.numPresent; i * 2 < alignPart(end.numPresent * 2);
+         ++i)
+      codes[i] = 0;
+    if (end.numSent > arguments.capacity)
+      return; // there may be no room
+    for (uint64_t i = end.numOffsets; i * 2 < alignPart(end.numOffsets * 2);
+         ++i)
+      arguments.offsets[i] = 0;
+    for (uint64_t i = end.valueBytes; i < alignPart(end.valueBytes); ++i)
+      arguments.values[i] = 0;
+  }
+
+  __device__ static uint8_t *bodyOf(const DiffArguments &arguments,
+                                    const SectionPlan &section) {
+    return arguments.heads + section.headAt + SectionHeaderBytes;
+  }
+  __device__ static uint16_t *codesOf(const DiffArguments &arguments,
+                                      const SectionPlan &section) {
+    uint64_t numTiles = uint64_t(section.endTile - section.firstTile);
+    return reinterpret_cast<uint16_t *>(bodyOf(arguments, section) +
+                                        alignPart((numTiles + 7) / 8));
+  }
+
+  __device__ static void writeCode(const DiffArguments &arguments,
+                                   const SectionPlan &section, int64_t index,
+                                   uint64_t at, uint16_t code) {
+    uint64_t bit = uint64_t(index - section.firstTile);
+    atomicOr(reinterpret_cast<uint32_t *>(bodyOf(arguments, section)) +
+                 bit / 32,
+             1u << bit % 32);
+    codesOf(arguments, section)[at] = code;
+  }
+
+  __device__ static void addTotals(const DiffArguments &arguments,
+                                   uint32_t changed, uint32_t sent,
+                                   uint64_t sentSoFar) {
+    auto add = [](uint64_t &to, uint32_t amount) {
+      atomicAdd(reinterpret_cast<unsigned long long *>(&to),
+                (unsigned long long)(amount));
+    };
+    add(arguments.totals->changed, changed);
+    add(arguments.totals->sent, sent);
+    if (sentSoFar > arguments.capacity)
+      arguments.totals->overflowed = 1;
+  }
+
+  __device__ void write(uint32_t changed, bool whole) {
+    const TileSums before = storage.before;
+    uint32_t sent = whole ? tile.numElements : changed;
+    if (!sent || before.numSent + sent > arguments.capacity)
+      return;
+    Bits *values =
+        reinterpret_cast<Bits *>(arguments.values + before.valueBytes);
+    uint16_t *offsets = arguments.offsets + before.numOffsets;
+    if (whole)
+      writeWhole(values);
+    else if (changed <= MaxListed)
+      writeSorted(changed, offsets, values);
+    else
+      writeMasked(offsets, values);
+  }
+
+  __device__ void writeSorted(uint32_t changed, uint16_t *offsets,
+                              Bits *values) const {
     for (uint32_t i = threadIdx.x; i < changed; i += BlockThreads) {
-      uint32_t offset = storage.listOffsets[i];
-      uint32_t rank = rankOf(offset);
-      offsets[rank] = uint16_t(offset);
-      values[rank] = storage.listValues[i];
+      uint32_t entry = storage.sorted[i];
+      offsets[i] = uint16_t(entry);
+      values[i] = sizeof(Bits) == 2 ? Bits(entry >> 16) : value(entry & 0xffff);
     }
   }
 
@@ -322,53 +525,100 @@ private:
   /// part of the mask and reads the values again.
   __device__ void writeMasked(uint16_t *offsets, Bits *values) const {
     uint32_t rank = storage.threadBegin[threadIdx.x];
-    uint32_t first = threadIdx.x * Storage::UnitsOfThread;
-    for (uint32_t unit = first; unit < first + Storage::UnitsOfThread; ++unit)
+    for (uint32_t unit = firstUnit(); unit < endUnit(); ++unit)
       for (uint32_t bits = storage.mask[unit]; bits; bits &= bits - 1) {
-        uint32_t offset = unit * Width + __ffs(bits) - 1;
+        uint32_t offset = unit * UnitSize + uint32_t(__ffs(int(bits))) - 1;
         offsets[rank] = uint16_t(offset);
-        values[rank++] =
-            applyOp<Element>(source[access.element(offset)], row.op);
+        values[rank++] = value(offset);
       }
   }
 
-  Storage &storage;
+  __device__ void writeWhole(Bits *values) const {
+    uint32_t numWide = 0;
+    if (reinterpret_cast<uintptr_t>(values) % 16 == 0) {
+      numWide = tile.numElements / UnitSize;
+      const Bits *from = arguments.mode == DiffSnapshot
+                             ? snapshotOf(arguments, tile)
+                             : reinterpret_cast<const Bits *>(tile.source);
+      if (arguments.mode == DiffSnapshot || tile.path == ContiguousPath)
+        copyWide(values, numWide,
+                 [from](uint32_t unit) { return from + unit * UnitSize; });
+      else if (tile.path == RunsPath)
+        copyWide(values, numWide,
+                 [this](uint32_t unit) { return unitOfRuns(unit); });
+      else
+        numWide = 0;
+    }
+    for (uint32_t i = numWide * UnitSize + threadIdx.x; i < tile.numElements;
+         i += BlockThreads)
+      values[i] = value(i);
+  }
+
+  /// 16 bytes a copy, four in flight.
+  template <typename UnitAt>
+  __device__ void copyWide(Bits *values, uint32_t numWide,
+                           const UnitAt &unitAt) const {
+    constexpr uint32_t InFlight = sizeof(Bits) == 2 ? 4 : 1;
+    auto store = [values](uint32_t unit, const Unit<Bits> &copied) {
+#pragma unroll
+      for (uint32_t i = 0; i < Unit<Bits>::NumVectors; ++i)
+        __stcs(reinterpret_cast<uint4 *>(values + unit * UnitSize) + i,
+               copied.vectors[i]);
+    };
+    uint32_t unit = threadIdx.x;
+    for (; unit + (InFlight - 1) * BlockThreads < numWide;
+         unit += InFlight * BlockThreads) {
+      Unit<Bits> copied[InFlight];
+#pragma unroll
+      for (uint32_t i = 0; i < InFlight; ++i)
+        copied[i].load(unitAt(unit + i * BlockThreads));
+#pragma unroll
+      for (uint32_t i = 0; i < InFlight; ++i)
+        store(unit + i * BlockThreads, copied[i]);
+    }
+    for (; unit < numWide; unit += BlockThreads) {
+      Unit<Bits> copied;
+      copied.load(unitAt(unit));
+      store(unit, copied);
+    }
+  }
+
+  DiffStorage &storage;
   const DiffArguments &arguments;
-  const DiffRow &row;
+  const SourceTile &tile;
   const int64_t index;
-  const int64_t boxTile;
-  const Tile tile;
-  const uint32_t numElements;
-  const TileAccess access;
-  const Source *__restrict__ source;
-  const Bits *__restrict__ snapshot;
+  const uint32_t turn;
 };
 
-/// Body of the kernel: takes tiles until there are none.
-template <typename Element>
+/// Body of the kernel: takes tiles from a counter until there are none.
+template <typename Elements>
 __device__ inline void diffTiles(const DiffArguments &arguments) {
-  __shared__ DiffStorage<Element> storage;
-  for (;;) {
-    if (threadIdx.x < WarpThreads) {
-      int64_t tile = 0;
-      if (threadIdx.x == 0)
-        tile = int64_t(atomicAdd(arguments.nextTile, 1ull));
-      tile = __shfl_sync(FullWarp, tile, 0);
-      uint32_t row = 0;
-      if (tile < arguments.numTiles)
-        row = findRow(arguments.rows, arguments.numRows, tile);
-      if (threadIdx.x == 0) {
-        storage.tile = tile;
-        storage.rowIndex = row;
-      }
-    }
-    __syncthreads();
-    int64_t tile = storage.tile;
-    if (tile >= arguments.numTiles)
+  __shared__ DiffStorage storage;
+  auto takeTile = [&] {
+    return arguments.tileBegin + int64_t(atomicAdd(arguments.nextTile, 1ull));
+  };
+  if (threadIdx.x == 0) {
+    int64_t first = takeTile();
+    storage.indices[0] = first;
+    storage.listCount = 0;
+    if (first < arguments.tileEnd)
+      storage.tiles[0] = arguments.tiles[first];
+  }
+  for (uint32_t turn = 0;; turn ^= 1) {
+    __syncthreads(); // the tile is there, and the one before is done with
+    if (storage.indices[turn] >= arguments.tileEnd)
       return;
-    TileDiff<Element>(storage, arguments, arguments.rows[storage.rowIndex],
-                      tile)
-        .run();
+    int64_t next = threadIdx.x == 0 ? takeTile() : 0;
+    const uint32_t size = storage.tiles[turn].elementSize;
+    if constexpr (Elements::hasSize(2))
+      if (size == 2)
+        TileDiff<Elements, uint16_t>(storage, arguments, turn).run(next);
+    if constexpr (Elements::hasSize(4))
+      if (size == 4)
+        TileDiff<Elements, uint32_t>(storage, arguments, turn).run(next);
+    if constexpr (Elements::hasSize(8))
+      if (size == 8)
+        TileDiff<Elements, uint64_t>(storage, arguments, turn).run(next);
   }
 }
 

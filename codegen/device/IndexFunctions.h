@@ -22,13 +22,16 @@
 
 #include "runtime/delta_abi.h"
 
+/// DELTA_HD_COLD and DELTA_DEVICE_COLD: what hot loops call for few elements;
+/// it takes no registers of theirs.
 #ifdef __CUDACC__
 #define DELTA_HD __host__ __device__ inline
 #define DELTA_HD_COLD __host__ __device__ __noinline__ inline
+#define DELTA_DEVICE_COLD __device__ __noinline__ inline
 #else
 #define DELTA_HD inline
-/// What hot loops call for few elements: it takes no registers of theirs.
 #define DELTA_HD_COLD __attribute__((noinline)) inline
+#define DELTA_DEVICE_COLD __attribute__((noinline)) inline
 #endif
 
 namespace delta::device {

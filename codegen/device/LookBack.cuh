@@ -6,97 +6,179 @@
 //===----------------------------------------------------------------------===//
 ///
 /// \file
-/// Decoupled look-back: a tile publishes its own counts at once, then walks
-/// back over its predecessors until one of them knows the sum of all before.
-/// The sums depend on the order of tiles alone, so the packed bytes do too.
+/// Decoupled look-back: a tile publishes what it packs at once, then walks back
+/// over its predecessors until one of them knows the sums of all before. The
+/// sums depend on the order of tiles alone, so the packed bytes do too.
+///
+/// Where a section begins, the streams are filled up to a multiple of 16 bytes
+/// and the count of its tiles starts again. What a row of tiles does to the
+/// sums x is therefore one of two functions, and those are closed under
+/// composition:
+///
+///   x -> x + first                     no section begins among the tiles
+///   x -> align(x + first) + rest       one or several do
 ///
 /// Tiles are taken from a counter in ascending order. Hence every predecessor
 /// is done or is being worked on by a resident block, and waiting ends.
-/// Device only.
 ///
 //===----------------------------------------------------------------------===//
 
 #ifndef DELTA_CODEGEN_DEVICE_LOOKBACK_CUH
 #define DELTA_CODEGEN_DEVICE_LOOKBACK_CUH
 
+#include "codegen/device/SourceArguments.h"
 #include "codegen/device/TileAccess.cuh"
 
 namespace delta::device {
 
-/// What is summed: elements listed with an offset, and elements with a value.
-struct TileSums {
-  uint64_t numOffsets;
-  uint64_t numValues;
+DELTA_HD TileSums operator+(const TileSums &a, const TileSums &b) {
+  return {a.numOffsets + b.numOffsets, a.valueBytes + b.valueBytes,
+          a.numSent + b.numSent, a.numPresent + b.numPresent};
+}
+
+/// The sums at which a section begins whose predecessors end at `sums`.
+DELTA_HD TileSums alignedForSection(const TileSums &sums) {
+  return {alignPart(sums.numOffsets * 2) / 2, alignPart(sums.valueBytes),
+          sums.numSent, 0};
+}
+
+/// What some tiles in a row do to the sums.
+struct TileSpan {
+  TileSums first = {};
+  TileSums rest = {};
+  bool hasBegin = false; ///< a section begins among them
+
+  DELTA_HD TileSums after(const TileSums &sums) const {
+    return hasBegin ? alignedForSection(sums + first) + rest : sums + first;
+  }
+  /// These tiles, then `next`.
+  DELTA_HD TileSpan then(const TileSpan &next) const {
+    if (!hasBegin)
+      return {first + next.first, next.rest, next.hasBegin};
+    return {first, next.after(rest), true};
+  }
 };
 
-/// State of a tile; zeroed before the launch.
-struct LookBackTile {
-  uint32_t status;
-  uint32_t reserved;
-  TileSums own;       ///< valid from status HasOwn
-  TileSums inclusive; ///< of this tile and all before; valid at HasInclusive
+/// What a tile publishes, in one word that is written at once. Status in the
+/// lowest bits; a word of zeros says nothing yet.
+struct TileWord {
+  static constexpr uint64_t HasOwn = 1, HasInclusive = 2, StatusMask = 3;
+  static constexpr uint64_t BeginsSection = 4;
+  uint64_t bits;
+
+  /// A tile of `sent` elements of `size` bytes, `listed` of them with offsets.
+  DELTA_HD static TileWord of(uint32_t listed, uint32_t sent, uint32_t size,
+                              bool beginsSection) {
+    return {HasOwn | (beginsSection ? BeginsSection : 0) |
+            uint64_t(listed) << 3 | uint64_t(sent) << 20 |
+            uint64_t(sent * size) << 40};
+  }
+  DELTA_HD uint32_t listed() const { return uint32_t(bits >> 3 & 0x1ffff); }
+  DELTA_HD uint32_t sent() const { return uint32_t(bits >> 20 & 0x1ffff); }
+  DELTA_HD uint32_t valueBytes() const { return uint32_t(bits >> 40); }
+  DELTA_HD uint64_t status() const { return bits & StatusMask; }
+  DELTA_HD bool beginsSection() const { return bits & BeginsSection; }
+  DELTA_HD TileSums sums() const {
+    return {listed(), valueBytes(), sent(), sent() ? 1u : 0u};
+  }
+  DELTA_HD TileSpan span() const {
+    TileSpan span;
+    span.hasBegin = beginsSection();
+    (span.hasBegin ? span.rest : span.first) = sums();
+    return span;
+  }
 };
 
-enum LookBackStatus : uint32_t { HasNothing = 0, HasOwn = 1, HasInclusive = 2 };
-
-/// Stores sums first, then, behind a fence, the status that declares them.
-__device__ inline void publish(LookBackTile &tile, TileSums LookBackTile::*slot,
-                               const TileSums &sums, LookBackStatus status) {
-  volatile TileSums &to = tile.*slot;
-  to.numOffsets = sums.numOffsets;
-  to.numValues = sums.numValues;
-  __threadfence();
-  *const_cast<volatile uint32_t *>(&tile.status) = status;
+/// Writes a word that others wait for.
+__device__ inline void publish(unsigned long long *at, uint64_t bits) {
+  *const_cast<volatile unsigned long long *>(at) = bits;
 }
 
 /// Waits until a tile has published something. Reads past the L1 cache.
-__device__ inline uint32_t waitFor(const LookBackTile &tile) {
-  uint32_t status;
+__device__ inline TileWord waitFor(const unsigned long long *at) {
+  uint64_t bits;
   do
-    status = *const_cast<const volatile uint32_t *>(&tile.status);
-  while (status == HasNothing);
-  __threadfence();
-  return status;
+    bits = *const_cast<const volatile unsigned long long *>(at);
+  while ((bits & TileWord::StatusMask) == 0);
+  return {bits};
 }
 
-__device__ inline TileSums readSums(const TileSums &from) {
-  const volatile TileSums &sums = from;
-  return {sums.numOffsets, sums.numValues};
+__device__ inline TileSums readSums(const TileSums *from) {
+  __threadfence(); // not before the word that declares them
+  const volatile TileSums *sums = from;
+  return {sums->numOffsets, sums->valueBytes, sums->numSent, sums->numPresent};
 }
 
-__device__ inline uint64_t sumOfWarp(uint64_t value) {
-  for (uint32_t step = WarpThreads / 2; step > 0; step /= 2)
-    value += __shfl_xor_sync(FullWarp, value, step);
-  return value;
+__device__ inline TileSums sumsOfLane(const TileSums &sums, uint32_t lane) {
+  return {__shfl_sync(FullWarp, sums.numOffsets, int(lane)),
+          __shfl_sync(FullWarp, sums.valueBytes, int(lane)),
+          __shfl_sync(FullWarp, sums.numSent, int(lane)),
+          __shfl_sync(FullWarp, sums.numPresent, int(lane))};
 }
 
-/// Publishes the sums of `tile` and returns those of all tiles before it.
-/// Called by all 32 lanes of one warp.
-__device__ inline TileSums lookBack(LookBackTile *tiles, int64_t tile,
-                                    const TileSums &own) {
+/// The span of the tiles of lanes 0 to `count` - 1, of which lane 0 has the
+/// last one. All lanes get it.
+__device__ inline TileSpan spanOfLanes(TileWord word, uint32_t count) {
   uint32_t lane = threadIdx.x % WarpThreads;
-  if (tile > 0 && lane == 0)
-    publish(tiles[tile], &LookBackTile::own, own, HasOwn);
-  TileSums before = {0, 0};
-  for (int64_t end = tile; end > 0; end -= WarpThreads) {
+  bool isIn = lane < count;
+  if (__any_sync(FullWarp, isIn && word.beginsSection())) {
+    TileSpan span;
+    for (uint32_t from = count; from-- > 0;)
+      span = span.then(
+          TileWord{__shfl_sync(FullWarp, word.bits, int(from))}.span());
+    return span;
+  }
+  TileSpan span;
+  span.first = {
+      __reduce_add_sync(FullWarp, isIn ? word.listed() : 0u),
+      __reduce_add_sync(FullWarp, isIn ? word.valueBytes() : 0u),
+      __reduce_add_sync(FullWarp, isIn ? word.sent() : 0u),
+      uint64_t(__popc(__ballot_sync(FullWarp, isIn && word.sent() != 0)))};
+  return span;
+}
+
+/// Publishes a tile, and returns the sums at which it begins. `index` counts
+/// the tiles of the round. Called by all 32 lanes of one warp.
+__device__ inline TileSums lookBack(unsigned long long *words,
+                                    TileSums *inclusive, int64_t index,
+                                    TileWord own) {
+  uint32_t lane = threadIdx.x % WarpThreads;
+  if (index > 0 && lane == 0)
+    publish(words + index, own.bits);
+  TileSpan between; // the tiles from the window to this one
+  TileSums before = {};
+  for (int64_t end = index; end > 0; end -= WarpThreads) {
     // Lane 0 looks at the nearest predecessor.
     int64_t at = end - 1 - lane;
-    uint32_t status = at >= 0 ? waitFor(tiles[at]) : HasInclusive;
-    uint32_t inclusive = __ballot_sync(FullWarp, status == HasInclusive);
-    uint32_t nearest = inclusive ? __ffs(inclusive) - 1 : WarpThreads;
-    TileSums part = {0, 0};
-    if (at >= 0 && lane <= nearest)
-      part = readSums(lane == nearest ? tiles[at].inclusive : tiles[at].own);
-    before.numOffsets += sumOfWarp(part.numOffsets);
-    before.numValues += sumOfWarp(part.numValues);
-    if (inclusive)
-      break;
+    TileWord word = {TileWord::HasInclusive};
+    if (at >= 0)
+      word = waitFor(words + at);
+    uint32_t known =
+        __ballot_sync(FullWarp, word.status() == TileWord::HasInclusive);
+    uint32_t nearest = known ? __ffs(int(known)) - 1 : WarpThreads;
+    between = spanOfLanes(word, nearest).then(between);
+    if (!known)
+      continue;
+    TileSums sums = {};
+    if (lane == nearest && at >= 0)
+      sums = readSums(inclusive + at);
+    before = sumsOfLane(sums, nearest);
+    break;
   }
-  if (lane == 0)
-    publish(
-        tiles[tile], &LookBackTile::inclusive,
-        {before.numOffsets + own.numOffsets, before.numValues + own.numValues},
-        HasInclusive);
+  before = between.after(before);
+  if (own.beginsSection())
+    before = alignedForSection(before);
+  if (lane == 0) {
+    volatile TileSums *to = inclusive + index;
+    TileSums sums = before + own.sums();
+    to->numOffsets = sums.numOffsets;
+    to->valueBytes = sums.valueBytes;
+    to->numSent = sums.numSent;
+    to->numPresent = sums.numPresent;
+    __threadfence();
+    publish(words + index,
+            (own.bits & ~TileWord::HasOwn) | TileWord::HasInclusive);
+  }
   return before;
 }
 

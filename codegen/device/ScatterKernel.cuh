@@ -98,43 +98,6 @@ __device__ inline void scatterTiles(const ScatterArguments &arguments) {
   }
 }
 
-/// A packed tile and its snapshot, which lies in tile order.
-struct AdvanceTile {
-  const uint16_t *offsets; ///< null: dense
-  const void *values;
-  void *snapshot;
-  uint32_t count;
-  uint32_t elementSize;
-};
-
-struct AdvanceArguments {
-  const AdvanceTile *tiles;
-  int64_t numTiles;
-  unsigned long long *nextTile; ///< zeroed before the launch
-};
-
-template <typename Bits>
-__device__ inline void advanceTile(const AdvanceTile &tile) {
-  const Bits *__restrict__ values = static_cast<const Bits *>(tile.values);
-  Bits *__restrict__ snapshot = static_cast<Bits *>(tile.snapshot);
-  for (uint32_t i = threadIdx.x; i < tile.count; i += BlockThreads)
-    snapshot[tile.offsets ? tile.offsets[i] : i] = values[i];
-}
-
-/// Body of the advance.
-__device__ inline void advanceTiles(const AdvanceArguments &arguments) {
-  for (int64_t index;
-       (index = takeTile(arguments.nextTile)) < arguments.numTiles;) {
-    const AdvanceTile &tile = arguments.tiles[index];
-    if (tile.elementSize == 2)
-      advanceTile<uint16_t>(tile);
-    else if (tile.elementSize == 4)
-      advanceTile<uint32_t>(tile);
-    else
-      advanceTile<uint64_t>(tile);
-  }
-}
-
 } // namespace delta::device
 
 #endif // DELTA_CODEGEN_DEVICE_SCATTERKERNEL_CUH

@@ -11,8 +11,8 @@
 ///
 /// A sync is three launches at most, whatever the number of parameters:
 ///
-///   clear  lookBack, nextTile, totals, places, heads: one memset each, or one
-///          in all where they lie together
+///   clear  lookBack, nextTile, totals, sectionPlaces, heads: one memset each,
+///          or one in all where they lie together
 ///   diff   compares tiles, packs what changed; writes places, counts, totals,
 ///          and bitmap and codes into the heads
 ///   (the host reads totals and places: its only read)
@@ -113,9 +113,13 @@ enum DiffMode : uint32_t {
   DiffBits = 3      ///< what is marked in a bitmap of the parameters
 };
 
-/// Sums that a tile needs of those before it, and what it publishes itself; see
-/// LookBack.cuh. Zeroed before the launch of a round's first tile.
-struct LookBackTile;
+/// What the tiles before one have packed: where it begins in the streams.
+struct TileSums {
+  uint64_t numOffsets; ///< elements of the stream, gaps between sections too
+  uint64_t valueBytes;
+  uint64_t numSent;    ///< elements
+  uint64_t numPresent; ///< tiles, of the section alone
+};
 
 struct DiffArguments {
   const SourceTile *tiles; ///< of the rank
@@ -135,7 +139,8 @@ struct DiffArguments {
   /// One byte a tile, or null: not 0: packed whole whatever the snapshot holds.
   const uint8_t *unsure;
   unsigned long long *nextTile; ///< zeroed
-  LookBackTile *lookBack;       ///< of the round's first tile; zeroed
+  unsigned long long *lookBack; ///< one a tile, from roundBegin; zeroed
+  TileSums *inclusive;          ///< likewise, not zeroed; see LookBack.cuh
   TilePlace *places;            ///< of the rank's first tile
   uint8_t *heads;               ///< bitmaps zeroed
   uint16_t *offsets;

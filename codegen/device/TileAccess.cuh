@@ -38,8 +38,8 @@ struct TileAccessStorage {
 
 /// Element at which a run begins. Divides, so it is kept out of the loops that
 /// call it.
-__device__ __noinline__ inline int64_t
-beginOfRun(const delta_box_t &box, const Layout &layout, int64_t run) {
+DELTA_DEVICE_COLD int64_t beginOfRun(const delta_box_t &box,
+                                     const Layout &layout, int64_t run) {
   return RunCursor(box, run).begin(layout);
 }
 
