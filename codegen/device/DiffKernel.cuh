@@ -9,18 +9,18 @@
 /// One pass over all tiles of a rank: compare with the snapshot and pack what
 /// changed, in one launch, whatever the number of parameters and types.
 ///
-/// A block of 256 threads takes a tile from a counter. Both buffers are read
-/// once, 16 bytes a load, four loads of each in flight; loads are streaming,
-/// for nothing is read twice. Each thread works on units of 8 elements. One
-/// byte of a mask in shared memory says which elements of a unit changed, and
-/// they go to a list in whatever order the threads find them. A block scan over
-/// the mask gives each element its rank, by which the list is sorted while one
-/// warp finds the tile's place in the streams (LookBack.cuh). Packed bytes
-/// depend on the data alone. A tile whose list is full is read again; a dense
-/// tile is copied.
+/// A block takes a tile from a counter. Eight warps read both buffers once, 16
+/// bytes a load, four loads of each in flight; loads are streaming, for nothing
+/// is read twice. Each thread works on units of 8 elements: one byte of a mask
+/// in shared memory says which of them changed, and they go to a list in
+/// whatever order the threads find them. A scan over the mask gives each its
+/// rank, by which the list is sorted.
 ///
-/// Shared memory: mask 8 KiB, list and sorted list 24 to 40 KiB; four blocks
-/// fit on a multiprocessor of 228 KiB.
+/// A ninth warp, the scribe, then finds the tile's place in the streams
+/// (LookBack.cuh) and writes the sorted list there, while the others compare
+/// the next tile: they never wait for other tiles. Packed bytes depend on the
+/// data alone. A tile with more changes than the list holds, or a whole one, is
+/// read again and written by all, once its place is known.
 ///
 //===----------------------------------------------------------------------===//
 
@@ -32,14 +32,22 @@
 
 namespace delta::device {
 
+/// Threads that compare; the scribe's follow them.
+constexpr uint32_t NumWorkers = 256;
+constexpr uint32_t NumWorkerWarps = NumWorkers / WarpThreads;
+constexpr uint32_t DiffThreads = NumWorkers + WarpThreads;
+/// The barrier of the workers.
+constexpr uint32_t WorkerBarrier = 1;
+
 /// Elements of a unit: a byte of the mask.
 constexpr uint32_t UnitSize = 8;
 constexpr uint32_t MaxUnits = DELTA_MAX_TILE / UnitSize;
 /// Units whose mask one thread scans: they are neighbors.
-constexpr uint32_t UnitsOfThread = MaxUnits / BlockThreads;
-/// Changes of a tile that are listed; 4.7 % of a full one. Tiles with more are
-/// read again.
-constexpr uint32_t MaxListed = 3072;
+constexpr uint32_t UnitsOfThread = MaxUnits / NumWorkers;
+/// Changes of a tile that are listed; 4.3 % of a full one.
+constexpr uint32_t MaxListed = 2816;
+/// Runs of a tile whose begins are kept; others are found one by one.
+constexpr uint32_t MaxDiffRuns = 512;
 
 /// How the elements of a tile that is not contiguous are found.
 struct RunAccess {
@@ -48,26 +56,42 @@ struct RunAccess {
   bool keepsRuns; ///< their begins are in DiffStorage::runBegin
 };
 
-/// What a block knows of its tile, and its changes, in shared memory. Two tiles
-/// take turns: the next one is fetched while the threads work on this one.
+/// What the workers found in a tile.
+struct FoundChanges {
+  uint32_t changed;
+  bool whole;
+  bool byAll; ///< the workers write it, when its place is known
+};
+
+/// What a block knows of its tiles, in shared memory: the one that the workers
+/// compare, the one before it, which the scribe writes, and the next one, which
+/// it fetches.
 struct DiffStorage {
   union {
     alignas(16) uint8_t mask[MaxUnits];
     uint32_t words[MaxUnits / 4];
     uint4 vectors[MaxUnits / 16];
   };
-  SourceTile tiles[2];
-  int64_t indices[2];
+  SourceTile tiles[3];
+  int64_t indices[3];
+  FoundChanges found[2];
   /// An element that changed: offset in the low 16 bits, a value of 16 bits in
   /// the high ones; larger values are read again.
   uint32_t list[MaxListed];
-  uint32_t sorted[MaxListed];
-  int64_t runBegin[MaxKeptRuns];
+  uint32_t sorted[2][MaxListed];
+  int64_t runBegin[MaxDiffRuns];
   RunAccess runs;
-  uint32_t threadBegin[BlockThreads]; ///< changes before a thread's units
-  uint32_t warpSums[BlockThreads / WarpThreads];
+  uint32_t
+      threadBegin[NumWorkers]; ///< changes before a thread's units, in warp
+  uint32_t warpSums[NumWorkerWarps];
   uint32_t listCount;
-  TileSums before;
+  TileSums before; ///< of a tile that all write
+};
+
+/// Which slots of the storage a tile has.
+struct TileTurn {
+  uint32_t slot; ///< of tiles and indices
+  uint32_t half; ///< of found and sorted
 };
 
 /// The elements of a unit as they lie in memory.
@@ -101,40 +125,77 @@ __device__ inline uint32_t maskOf(const Unit<Bits> &a, const Unit<Bits> &b) {
   return mask;
 }
 
-/// Works on one tile whose elements are sent as `Bits`; called by all threads
-/// of a block. Cold functions are static: they take what they need from shared
-/// memory, and no registers of the loops around them.
+/// Works on one tile whose elements are sent as `Bits`. Cold functions are
+/// static: they take what they need from shared memory, and no registers of the
+/// loops around them.
 template <typename Elements, typename Bits> class TileDiff {
 public:
   __device__ TileDiff(DiffStorage &storage, const DiffArguments &arguments,
-                      uint32_t turn)
-      : storage(storage), arguments(arguments), tile(storage.tiles[turn]),
-        index(storage.indices[turn]), turn(turn) {}
+                      TileTurn turn)
+      : storage(storage), arguments(arguments), tile(storage.tiles[turn.slot]),
+        index(storage.indices[turn.slot]), turn(turn) {}
 
-  /// `next` is the tile after this one, of thread 0.
-  __device__ void run(int64_t next) {
+  /// By all workers: finds what changed.
+  __device__ void find() {
     bool whole = isWhole();
     if (tile.path != ContiguousPath)
-      keepRuns(storage, arguments, turn);
-    if (!whole)
-      compare();
-    if (threadIdx.x == 0)
-      storage.indices[turn ^ 1] = next;
-    __syncthreads();
+      keepRuns(storage, arguments, turn.slot);
     uint32_t changed = tile.numElements;
     if (!whole) {
+      compare();
+      syncThreads(WorkerBarrier, NumWorkers);
       changed = scanMask();
       whole = isDense(changed, tile.numElements);
+      if (!whole)
+        sortList(changed);
     }
-    if (threadIdx.x < WarpThreads)
-      place(storage, arguments, turn, changed, whole);
+    if (threadIdx.x != 0)
+      return;
+    storage.listCount = 0; // the list is complete, and sorted by its number
+    bool byAll = whole || changed > MaxListed ||
+                 (sizeof(Bits) != 2 && tile.path != ContiguousPath);
+    storage.found[turn.half] = {changed, whole, byAll};
+  }
+
+  /// By all workers: writes a tile at the place that is known by now.
+  __device__ void writeByAll() {
+    const FoundChanges found = storage.found[turn.half];
+    const TileSums before = storage.before;
+    if (!fits(before, found))
+      return;
+    Bits *values =
+        reinterpret_cast<Bits *>(arguments.values + before.valueBytes);
+    uint16_t *offsets = arguments.offsets + before.numOffsets;
+    if (found.whole)
+      writeWhole(values);
+    else if (found.changed <= MaxListed)
+      writeSorted(offsets, values, threadIdx.x, NumWorkers);
     else
-      sortList(changed, whole);
-    __syncthreads();
-    write(changed, whole);
+      writeMasked(offsets, values);
+  }
+
+  /// By the scribe: finds the tile's place, and writes it unless all do.
+  __device__ void write() {
+    const FoundChanges found = storage.found[turn.half];
+    TileSums before = place(storage, arguments, turn, found);
+    if (found.byAll) {
+      if (threadIdx.x == NumWorkers)
+        storage.before = before;
+    } else if (fits(before, found)) {
+      writeSorted(
+          arguments.offsets + before.numOffsets,
+          reinterpret_cast<Bits *>(arguments.values + before.valueBytes),
+          threadIdx.x - NumWorkers, WarpThreads);
+    }
   }
 
 private:
+  /// False also where there is nothing to write.
+  __device__ bool fits(const TileSums &before,
+                       const FoundChanges &found) const {
+    uint32_t sent = found.whole ? tile.numElements : found.changed;
+    return sent && before.numSent + sent <= arguments.capacity;
+  }
   __device__ bool isWhole() const {
     return arguments.mode == DiffWhole || arguments.mode == DiffSnapshot ||
            (arguments.unsure && arguments.unsure[index]);
@@ -155,22 +216,22 @@ private:
   /// Prepares the access to a tile that is not contiguous.
   DELTA_DEVICE_COLD static void keepRuns(DiffStorage &storage,
                                          const DiffArguments &arguments,
-                                         uint32_t turn) {
-    const SourceRow &row = rowOf(arguments, storage.tiles[turn]);
+                                         uint32_t slot) {
+    const SourceRow &row = rowOf(arguments, storage.tiles[slot]);
     const delta_box_t &box = *row.box;
     Tile part =
-        tileOf(box, row.tileBegin + storage.indices[turn] - row.firstTile);
+        tileOf(box, row.tileBegin + storage.indices[slot] - row.firstTile);
     Layout layout = Layout::source(box);
     RunAccess runs = {SmallDivisor::of(part.numColumns), layout.step(box),
                       part.firstRun, part.firstColumn * layout.step(box),
-                      part.numRuns <= MaxKeptRuns};
+                      part.numRuns <= MaxDiffRuns};
     if (threadIdx.x == 0)
       storage.runs = runs;
     for (uint32_t run = threadIdx.x; runs.keepsRuns && run < part.numRuns;
-         run += BlockThreads)
+         run += NumWorkers)
       storage.runBegin[run] =
           beginOfRun(box, layout, runs.firstRun + run) + runs.firstColumn;
-    __syncthreads();
+    syncThreads(WorkerBarrier, NumWorkers);
   }
 
   /// Element of the parameter at an offset of a tile that is not contiguous.
@@ -188,8 +249,8 @@ private:
   /// The value that is sent of one element.
   DELTA_DEVICE_COLD static Bits valueAt(const DiffStorage &storage,
                                         const DiffArguments &arguments,
-                                        uint32_t turn, uint32_t offset) {
-    const SourceTile &tile = storage.tiles[turn];
+                                        uint32_t slot, uint32_t offset) {
+    const SourceTile &tile = storage.tiles[slot];
     if (arguments.mode == DiffSnapshot)
       return snapshotOf(arguments, tile)[offset];
     if (tile.path == ContiguousPath)
@@ -199,7 +260,7 @@ private:
                                 elementOf(storage, row.box, offset), row.op));
   }
   __device__ Bits value(uint32_t offset) const {
-    return valueAt(storage, arguments, turn, offset);
+    return valueAt(storage, arguments, turn.slot, offset);
   }
 
   /// Begin of a unit of a tile of runs.
@@ -225,8 +286,8 @@ private:
     }
     // The end of a wide tile, or all of another one.
     for (uint32_t unit = numWide + threadIdx.x; unit < numUnits(tile);
-         unit += BlockThreads)
-      compareElements(storage, arguments, turn, unit);
+         unit += NumWorkers)
+      compareElements(storage, arguments, turn.slot, unit);
   }
 
   /// Four loads of each buffer are issued before the first is used.
@@ -235,19 +296,19 @@ private:
     constexpr uint32_t InFlight = sizeof(Bits) == 2 ? 4 : 1;
     const Bits *before = snapshotOf(arguments, tile);
     uint32_t unit = threadIdx.x;
-    for (; unit + (InFlight - 1) * BlockThreads < numWide;
-         unit += InFlight * BlockThreads) {
+    for (; unit + (InFlight - 1) * NumWorkers < numWide;
+         unit += InFlight * NumWorkers) {
       Unit<Bits> a[InFlight], b[InFlight];
 #pragma unroll
       for (uint32_t i = 0; i < InFlight; ++i) {
-        a[i].load(unitAt(unit + i * BlockThreads));
-        b[i].load(before + (unit + i * BlockThreads) * UnitSize);
+        a[i].load(unitAt(unit + i * NumWorkers));
+        b[i].load(before + (unit + i * NumWorkers) * UnitSize);
       }
 #pragma unroll
       for (uint32_t i = 0; i < InFlight; ++i)
-        note(storage, unit + i * BlockThreads, maskOf(a[i], b[i]), a[i]);
+        note(storage, unit + i * NumWorkers, maskOf(a[i], b[i]), a[i]);
     }
-    for (; unit < numWide; unit += BlockThreads) {
+    for (; unit < numWide; unit += NumWorkers) {
       Unit<Bits> a, b;
       a.load(unitAt(unit));
       b.load(before + unit * UnitSize);
@@ -258,15 +319,15 @@ private:
   /// A unit that is not read wide: unaligned, cut, or with an op.
   DELTA_DEVICE_COLD static void compareElements(DiffStorage &storage,
                                                 const DiffArguments &arguments,
-                                                uint32_t turn, uint32_t unit) {
-    const SourceTile &tile = storage.tiles[turn];
+                                                uint32_t slot, uint32_t unit) {
+    const SourceTile &tile = storage.tiles[slot];
     const Bits *before = snapshotOf(arguments, tile);
     uint32_t mask = 0;
     for (uint32_t i = 0; i < UnitSize; ++i) {
       uint32_t offset = unit * UnitSize + i;
       if (offset >= tile.numElements)
         break;
-      Bits now = valueAt(storage, arguments, turn, offset);
+      Bits now = valueAt(storage, arguments, slot, offset);
       if (now == before[offset])
         continue;
       mask |= 1u << i;
@@ -282,7 +343,7 @@ private:
     const bool isContiguous = tile.path == ContiguousPath;
     int64_t first = (tile.source - row.source) / int64_t(sizeof(Bits));
     for (uint32_t unit = threadIdx.x; unit < numUnits(tile);
-         unit += BlockThreads) {
+         unit += NumWorkers) {
       uint32_t mask = 0;
       for (uint32_t i = 0; i < UnitSize; ++i) {
         uint32_t offset = unit * UnitSize + i;
@@ -353,8 +414,8 @@ private:
     return own;
   }
 
-  /// Leaves in threadBegin the changes before each thread's units; returns
-  /// their number in the tile.
+  /// Leaves in threadBegin the changes before each thread's units, in its warp,
+  /// and in warpSums those of each warp; returns their number in the tile.
   __device__ uint32_t scanMask() {
     uint32_t lane = threadIdx.x % WarpThreads, warp = threadIdx.x / WarpThreads;
     uint32_t own = countOwn(), inclusive = own;
@@ -364,66 +425,65 @@ private:
     }
     if (lane == WarpThreads - 1)
       storage.warpSums[warp] = inclusive;
-    __syncthreads();
-    uint32_t before = 0, total = 0;
-#pragma unroll
-    for (uint32_t i = 0; i < BlockThreads / WarpThreads; ++i) {
-      uint32_t sum = storage.warpSums[i];
-      before += i < warp ? sum : 0;
-      total += sum;
-    }
-    storage.threadBegin[threadIdx.x] = before + inclusive - own;
-    __syncthreads();
-    return total;
+    storage.threadBegin[threadIdx.x] = inclusive - own;
+    syncThreads(WorkerBarrier, NumWorkers);
+    return beginOfWarp(NumWorkerWarps);
   }
 
-  /// Rank of a changed element: changes of the threads before, of the words
-  /// before in the thread's units, and of the bits before in the word.
+  /// Changes in the units of the warps before.
+  __device__ uint32_t beginOfWarp(uint32_t warp) const {
+    uint32_t before = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < NumWorkerWarps; ++i)
+      before += i < warp ? storage.warpSums[i] : 0;
+    return before;
+  }
+
+  /// Rank of a changed element: changes of the warps and threads before, of the
+  /// words before in the thread's units, and of the bits before in the word.
   __device__ uint32_t rankOf(uint32_t offset) const {
     constexpr uint32_t WordsOfThread = UnitsOfThread / 4;
     uint32_t word = offset / 32, thread = word / WordsOfThread;
     uint32_t bits = storage.words[word] & ((1u << offset % 32) - 1);
-    return storage.threadBegin[thread] +
+    return beginOfWarp(thread / WarpThreads) + storage.threadBegin[thread] +
            countWords(thread * WordsOfThread, word) +
            uint32_t(__popc(int(bits)));
   }
 
-  /// By all warps but the first, which finds the tile's place. The second one
-  /// fetches the next tile first.
-  __device__ void sortList(uint32_t changed, bool whole) {
-    const uint32_t thread = threadIdx.x - WarpThreads;
-    const int64_t next = storage.indices[turn ^ 1];
-    if (thread < 2 && next < arguments.tileEnd)
-      reinterpret_cast<uint4 *>(&storage.tiles[turn ^ 1])[thread] =
-          reinterpret_cast<const uint4 *>(arguments.tiles + next)[thread];
-    if (whole || changed > MaxListed)
+  __device__ void sortList(uint32_t changed) {
+    if (changed > MaxListed)
       return;
-    for (uint32_t i = thread; i < changed; i += BlockThreads - WarpThreads) {
+    for (uint32_t i = threadIdx.x; i < changed; i += NumWorkers) {
       uint32_t entry = storage.list[i];
-      storage.sorted[rankOf(entry & 0xffff)] = entry;
+      storage.sorted[turn.half][rankOf(entry & 0xffff)] = entry;
     }
   }
 
-  /// One warp finds the tile's place in the streams and writes it down.
-  DELTA_DEVICE_COLD static void place(DiffStorage &storage,
-                                      const DiffArguments &arguments,
-                                      uint32_t turn, uint32_t changed,
-                                      bool whole) {
-    const SourceTile &tile = storage.tiles[turn];
-    const int64_t index = storage.indices[turn];
+  /// Finds the tile's place in the streams and writes it down. By one warp.
+  DELTA_DEVICE_COLD static TileSums place(DiffStorage &storage,
+                                          const DiffArguments &arguments,
+                                          TileTurn turn, FoundChanges found) {
+    const SourceTile &tile = storage.tiles[turn.slot];
+    const int64_t index = storage.indices[turn.slot];
     const SectionPlan section = arguments.sections[tile.section];
     bool begins = index == section.firstTile || index == arguments.roundBegin;
-    TileWord own =
-        TileWord::of(whole ? 0 : changed, whole ? tile.numElements : changed,
-                     sizeof(Bits), begins);
+    TileWord own = TileWord::of(found.whole ? 0 : found.changed,
+                                found.whole ? tile.numElements : found.changed,
+                                sizeof(Bits), begins);
     TileSums before = lookBack(arguments.lookBack, arguments.inclusive,
                                index - arguments.roundBegin, own);
-    if (threadIdx.x != 0)
-      return;
-    storage.before = before;
-    storage.listCount = 0; // the list is complete, and sorted by its number
-    arguments.places[index] = {before.numOffsets, before.valueBytes, changed,
-                               whole};
+    if (threadIdx.x % WarpThreads == 0)
+      writeDown(arguments, tile, index, found, section, begins, before, own);
+    return before;
+  }
+
+  __device__ static void writeDown(const DiffArguments &arguments,
+                                   const SourceTile &tile, int64_t index,
+                                   const FoundChanges &found,
+                                   const SectionPlan &section, bool begins,
+                                   const TileSums &before, TileWord own) {
+    arguments.places[index] = {before.numOffsets, before.valueBytes,
+                               found.changed, found.whole};
     SectionPlace &out = arguments.sectionPlaces[tile.section];
     if (begins) {
       out.offsetsBegin = before.numOffsets;
@@ -436,13 +496,13 @@ private:
       out.numPresent = uint32_t(end.numPresent);
       fillParts(arguments, section, end);
     }
-    if (!changed)
+    if (!found.changed)
       return;
     writeCode(arguments, section, index, before.numPresent,
-              whole ? DenseCode : uint16_t(changed));
-    if (whole)
+              found.whole ? DenseCode : uint16_t(found.changed));
+    if (found.whole)
       atomicAdd(&out.numDense, 1u);
-    addTotals(arguments, changed, own.sent(), end.numSent);
+    addTotals(arguments, found.changed, own.sent(), end.numSent);
   }
 
   /// Zeros behind the last code, offset and value of a section.
@@ -496,41 +556,69 @@ private:
       arguments.totals->overflowed = 1;
   }
 
-  __device__ void write(uint32_t changed, bool whole) {
-    const TileSums before = storage.before;
-    uint32_t sent = whole ? tile.numElements : changed;
-    if (!sent || before.numSent + sent > arguments.capacity)
-      return;
-    Bits *values =
-        reinterpret_cast<Bits *>(arguments.values + before.valueBytes);
-    uint16_t *offsets = arguments.offsets + before.numOffsets;
-    if (whole)
-      writeWhole(values);
-    else if (changed <= MaxListed)
-      writeSorted(changed, offsets, values);
-    else
-      writeMasked(offsets, values);
-  }
-
-  __device__ void writeSorted(uint32_t changed, uint16_t *offsets,
-                              Bits *values) const {
-    for (uint32_t i = threadIdx.x; i < changed; i += BlockThreads) {
-      uint32_t entry = storage.sorted[i];
+  /// By threads [0, numThreads).
+  __device__ void writeSorted(uint16_t *offsets, Bits *values, uint32_t thread,
+                              uint32_t numThreads) const {
+    const uint32_t changed = storage.found[turn.half].changed;
+    for (uint32_t i = thread; i < changed; i += numThreads) {
+      uint32_t entry = storage.sorted[turn.half][i];
       offsets[i] = uint16_t(entry);
       values[i] = sizeof(Bits) == 2 ? Bits(entry >> 16) : value(entry & 0xffff);
     }
   }
 
-  /// For a tile with more changes than the list holds: each thread walks its
-  /// part of the mask and reads the values again.
+  /// For a tile with more changes than the list holds: each warp walks its part
+  /// of the mask, reads the elements again, and sorts 32 units at a time in its
+  /// part of the list.
   __device__ void writeMasked(uint16_t *offsets, Bits *values) const {
-    uint32_t rank = storage.threadBegin[threadIdx.x];
-    for (uint32_t unit = firstUnit(); unit < endUnit(); ++unit)
-      for (uint32_t bits = storage.mask[unit]; bits; bits &= bits - 1) {
-        uint32_t offset = unit * UnitSize + uint32_t(__ffs(int(bits))) - 1;
-        offsets[rank] = uint16_t(offset);
-        values[rank++] = value(offset);
+    constexpr uint32_t ListOfWarp = MaxListed / NumWorkerWarps;
+    static_assert(ListOfWarp >= WarpThreads * UnitSize, "room for 32 units");
+    uint32_t lane = threadIdx.x % WarpThreads, warp = threadIdx.x / WarpThreads;
+    uint32_t *list = storage.list + warp * ListOfWarp;
+    uint32_t rank = beginOfWarp(warp);
+    uint32_t first = warp * UnitsOfThread * WarpThreads;
+    uint32_t end = first + UnitsOfThread * WarpThreads;
+    for (uint32_t unit = first; unit < end && unit < numUnits(tile);
+         unit += WarpThreads) {
+      uint32_t count = listUnits(unit + lane, list);
+      __syncwarp();
+      for (uint32_t i = lane; i < count; i += WarpThreads) {
+        uint32_t entry = list[i];
+        offsets[rank + i] = uint16_t(entry);
+        values[rank + i] =
+            sizeof(Bits) == 2 ? Bits(entry >> 16) : value(entry & 0xffff);
       }
+      __syncwarp();
+      rank += count;
+    }
+  }
+
+  /// Lists the changes of one unit a lane, sorted; returns their number in the
+  /// warp.
+  __device__ uint32_t listUnits(uint32_t unit, uint32_t *list) const {
+    bool exists = unit < numUnits(tile);
+    uint32_t mask = exists ? storage.mask[unit] : 0;
+    uint32_t own = uint32_t(__popc(int(mask))), inclusive = own;
+    for (uint32_t step = 1; step < WarpThreads; step *= 2) {
+      uint32_t other = __shfl_up_sync(FullWarp, inclusive, step);
+      inclusive += threadIdx.x % WarpThreads >= step ? other : 0;
+    }
+    uint32_t at = inclusive - own;
+    bool isWide = sizeof(Bits) == 2 && tile.path == ContiguousPath &&
+                  (unit + 1) * UnitSize <= tile.numElements;
+    Unit<Bits> now;
+    if (isWide && mask)
+      now.load(reinterpret_cast<const Bits *>(tile.source) + unit * UnitSize);
+#pragma unroll
+    for (uint32_t i = 0; i < UnitSize; ++i) {
+      if (!(mask >> i & 1))
+        continue;
+      uint32_t entry = unit * UnitSize + i;
+      if (sizeof(Bits) == 2)
+        entry |= uint32_t(isWide ? now.elements[i] : value(entry)) << 16;
+      list[at++] = entry;
+    }
+    return __shfl_sync(FullWarp, inclusive, WarpThreads - 1);
   }
 
   __device__ void writeWhole(Bits *values) const {
@@ -550,7 +638,7 @@ private:
         numWide = 0;
     }
     for (uint32_t i = numWide * UnitSize + threadIdx.x; i < tile.numElements;
-         i += BlockThreads)
+         i += NumWorkers)
       values[i] = value(i);
   }
 
@@ -566,17 +654,17 @@ private:
                copied.vectors[i]);
     };
     uint32_t unit = threadIdx.x;
-    for (; unit + (InFlight - 1) * BlockThreads < numWide;
-         unit += InFlight * BlockThreads) {
+    for (; unit + (InFlight - 1) * NumWorkers < numWide;
+         unit += InFlight * NumWorkers) {
       Unit<Bits> copied[InFlight];
 #pragma unroll
       for (uint32_t i = 0; i < InFlight; ++i)
-        copied[i].load(unitAt(unit + i * BlockThreads));
+        copied[i].load(unitAt(unit + i * NumWorkers));
 #pragma unroll
       for (uint32_t i = 0; i < InFlight; ++i)
-        store(unit + i * BlockThreads, copied[i]);
+        store(unit + i * NumWorkers, copied[i]);
     }
-    for (; unit < numWide; unit += BlockThreads) {
+    for (; unit < numWide; unit += NumWorkers) {
       Unit<Bits> copied;
       copied.load(unitAt(unit));
       store(unit, copied);
@@ -587,39 +675,97 @@ private:
   const DiffArguments &arguments;
   const SourceTile &tile;
   const int64_t index;
-  const uint32_t turn;
+  const TileTurn turn;
 };
 
-/// Body of the kernel: takes tiles from a counter until there are none.
+/// Calls body(TileDiff) for the type of the tile in a slot.
+template <typename Elements, typename Body>
+__device__ inline void withTile(DiffStorage &storage,
+                                const DiffArguments &arguments, TileTurn turn,
+                                const Body &body) {
+  const uint32_t size = storage.tiles[turn.slot].elementSize;
+  if constexpr (Elements::hasSize(2))
+    if (size == 2)
+      body(TileDiff<Elements, uint16_t>(storage, arguments, turn));
+  if constexpr (Elements::hasSize(4))
+    if (size == 4)
+      body(TileDiff<Elements, uint32_t>(storage, arguments, turn));
+  if constexpr (Elements::hasSize(8))
+    if (size == 8)
+      body(TileDiff<Elements, uint64_t>(storage, arguments, turn));
+}
+
+/// Takes a tile, or what lies behind the last one, for a slot. By one warp.
+__device__ inline void
+fetchTile(DiffStorage &storage, const DiffArguments &arguments, uint32_t slot) {
+  if (threadIdx.x % WarpThreads != 0)
+    return;
+  int64_t index =
+      arguments.tileBegin + int64_t(atomicAdd(arguments.nextTile, 1ull));
+  storage.indices[slot] = index;
+  if (index < arguments.tileEnd)
+    storage.tiles[slot] = arguments.tiles[index];
+}
+
+/// Compares tiles until there are none.
+template <typename Elements>
+__device__ inline void workOnTiles(DiffStorage &storage,
+                                   const DiffArguments &arguments) {
+  TileTurn turn = {0, 0};
+  __syncthreads(); // the first tile is there
+  for (; storage.indices[turn.slot] < arguments.tileEnd;
+       turn = {(turn.slot + 1) % 3, turn.half ^ 1}) {
+    withTile<Elements>(storage, arguments, turn,
+                       [](auto &&tile) { tile.find(); });
+    __syncthreads(); // the scribe knows what was found; the next tile is there
+    if (!storage.found[turn.half].byAll)
+      continue;
+    __syncthreads(); // the place is known
+    withTile<Elements>(storage, arguments, turn,
+                       [](auto &&tile) { tile.writeByAll(); });
+    syncThreads(WorkerBarrier, NumWorkers); // the mask is done with
+  }
+}
+
+/// Writes the tiles that the workers have found, one behind them.
+template <typename Elements>
+__device__ inline void writeTiles(DiffStorage &storage,
+                                  const DiffArguments &arguments) {
+  TileTurn turn = {0, 0};
+  bool isDue = false; // the tile before is not written yet
+  __syncthreads();    // the first tile is there
+  for (;; turn = {(turn.slot + 1) % 3, turn.half ^ 1}) {
+    bool isEnd = storage.indices[turn.slot] >= arguments.tileEnd;
+    if (!isEnd)
+      fetchTile(storage, arguments, (turn.slot + 1) % 3);
+    if (isDue)
+      withTile<Elements>(storage, arguments,
+                         {(turn.slot + 2) % 3, turn.half ^ 1},
+                         [](auto &&tile) { tile.write(); });
+    if (isEnd)
+      return;
+    __syncthreads(); // what was found is known
+    isDue = !storage.found[turn.half].byAll;
+    if (isDue)
+      continue;
+    withTile<Elements>(storage, arguments, turn,
+                       [](auto &&tile) { tile.write(); });
+    __syncthreads(); // the place is known
+  }
+}
+
+/// Body of the kernel, with DiffThreads threads.
 template <typename Elements>
 __device__ inline void diffTiles(const DiffArguments &arguments) {
   __shared__ DiffStorage storage;
-  auto takeTile = [&] {
-    return arguments.tileBegin + int64_t(atomicAdd(arguments.nextTile, 1ull));
-  };
-  if (threadIdx.x == 0) {
-    int64_t first = takeTile();
-    storage.indices[0] = first;
+  if (threadIdx.x < WarpThreads) {
     storage.listCount = 0;
-    if (first < arguments.tileEnd)
-      storage.tiles[0] = arguments.tiles[first];
+    fetchTile(storage, arguments, 0);
   }
-  for (uint32_t turn = 0;; turn ^= 1) {
-    __syncthreads(); // the tile is there, and the one before is done with
-    if (storage.indices[turn] >= arguments.tileEnd)
-      return;
-    int64_t next = threadIdx.x == 0 ? takeTile() : 0;
-    const uint32_t size = storage.tiles[turn].elementSize;
-    if constexpr (Elements::hasSize(2))
-      if (size == 2)
-        TileDiff<Elements, uint16_t>(storage, arguments, turn).run(next);
-    if constexpr (Elements::hasSize(4))
-      if (size == 4)
-        TileDiff<Elements, uint32_t>(storage, arguments, turn).run(next);
-    if constexpr (Elements::hasSize(8))
-      if (size == 8)
-        TileDiff<Elements, uint64_t>(storage, arguments, turn).run(next);
-  }
+  if (threadIdx.x < NumWorkers)
+    workOnTiles<Elements>(storage, arguments);
+  else
+    writeTiles<Elements>(storage, arguments);
 }
 
 } // namespace delta::device

@@ -94,13 +94,9 @@ __device__ inline void publish(unsigned long long *at, uint64_t bits) {
   *const_cast<volatile unsigned long long *>(at) = bits;
 }
 
-/// Waits until a tile has published something. Reads past the L1 cache.
-__device__ inline TileWord waitFor(const unsigned long long *at) {
-  uint64_t bits;
-  do
-    bits = *const_cast<const volatile unsigned long long *>(at);
-  while ((bits & TileWord::StatusMask) == 0);
-  return {bits};
+/// What a tile has published so far. Reads past the L1 cache.
+__device__ inline uint64_t peek(const unsigned long long *at) {
+  return *const_cast<const volatile unsigned long long *>(at);
 }
 
 __device__ inline TileSums readSums(const TileSums *from) {
@@ -137,6 +133,10 @@ __device__ inline TileSpan spanOfLanes(TileWord word, uint32_t count) {
   return span;
 }
 
+/// Tiles that a lane looks at before it waits for any: as many as run at once
+/// on a large GPU are seen in one round trip to memory.
+constexpr uint32_t LookBackDepth = 16;
+
 /// Publishes a tile, and returns the sums at which it begins. `index` counts
 /// the tiles of the round. Called by all 32 lanes of one warp.
 __device__ inline TileSums lookBack(unsigned long long *words,
@@ -147,23 +147,40 @@ __device__ inline TileSums lookBack(unsigned long long *words,
     publish(words + index, own.bits);
   TileSpan between; // the tiles from the window to this one
   TileSums before = {};
-  for (int64_t end = index; end > 0; end -= WarpThreads) {
-    // Lane 0 looks at the nearest predecessor.
-    int64_t at = end - 1 - lane;
-    TileWord word = {TileWord::HasInclusive};
-    if (at >= 0)
-      word = waitFor(words + at);
-    uint32_t known =
-        __ballot_sync(FullWarp, word.status() == TileWord::HasInclusive);
-    uint32_t nearest = known ? __ffs(int(known)) - 1 : WarpThreads;
-    between = spanOfLanes(word, nearest).then(between);
-    if (!known)
-      continue;
-    TileSums sums = {};
-    if (lane == nearest && at >= 0)
-      sums = readSums(inclusive + at);
-    before = sumsOfLane(sums, nearest);
-    break;
+  bool isKnown = index == 0;
+  for (int64_t end = index; !isKnown;
+       end -= int64_t(LookBackDepth) * WarpThreads) {
+    uint64_t seen[LookBackDepth];
+#pragma unroll
+    for (uint32_t i = 0; i < LookBackDepth; ++i) {
+      // Lane 0 of the first step looks at the nearest predecessor.
+      int64_t at = end - 1 - int64_t(i * WarpThreads + lane);
+      seen[i] = at >= 0 ? peek(words + at) : TileWord::HasInclusive;
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < LookBackDepth; ++i) {
+      if (isKnown)
+        continue;
+      int64_t at = end - 1 - int64_t(i * WarpThreads + lane);
+      TileWord word = {seen[i]};
+      uint32_t known, nearest, missing;
+      do { // tiles behind one that knows the sums do not matter
+        if (word.status() == 0)
+          word = {peek(words + at)};
+        known =
+            __ballot_sync(FullWarp, word.status() == TileWord::HasInclusive);
+        nearest = known ? uint32_t(__ffs(int(known))) - 1 : WarpThreads;
+        missing = __ballot_sync(FullWarp, lane < nearest && word.status() == 0);
+      } while (missing);
+      between = spanOfLanes(word, nearest).then(between);
+      if (!known)
+        continue;
+      isKnown = true;
+      TileSums sums = {};
+      if (lane == nearest && at >= 0)
+        sums = readSums(inclusive + at);
+      before = sumsOfLane(sums, nearest);
+    }
   }
   before = between.after(before);
   if (own.beginsSection())

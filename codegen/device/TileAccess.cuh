@@ -27,6 +27,15 @@ constexpr uint32_t BlocksOfProcessor = 4;
 constexpr uint32_t WarpThreads = 32;
 constexpr uint32_t FullWarp = 0xffffffffu;
 
+/// Waits for `numThreads` threads of the block at barrier `id`, of 1 to 15.
+__device__ inline void syncThreads(uint32_t id, uint32_t numThreads) {
+#ifdef DELTA_DEVICE_TEXT
+  delta::simt::syncNamed(id, numThreads);
+#else
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(numThreads) : "memory");
+#endif
+}
+
 /// Runs whose begins fit in shared memory: 8 KiB. A tile with more of them has
 /// runs of less than 64 elements; its begins are computed where needed.
 constexpr uint32_t MaxKeptRuns = 1024;

@@ -31,13 +31,33 @@ namespace delta::runtime {
 using Stream = void *;
 
 enum class DeviceKernel : uint32_t {
-#define DELTA_DEVICE_KERNEL(enumerator, name, arguments, body, file) enumerator,
+#define DELTA_DEVICE_KERNEL(enumerator, name, arguments, body, file, threads,  \
+                            blocks)                                            \
+  enumerator,
 #include "codegen/device/DeviceKernels.def"
 };
 constexpr uint32_t NumDeviceKernels = 0
-#define DELTA_DEVICE_KERNEL(enumerator, name, arguments, body, file) +1
+#define DELTA_DEVICE_KERNEL(enumerator, name, arguments, body, file, threads,  \
+                            blocks)                                            \
+  +1
 #include "codegen/device/DeviceKernels.def"
     ;
+
+/// How a kernel is launched: threads of a block, and blocks that fit on a
+/// multiprocessor. More blocks than fit are right, too.
+struct LaunchShape {
+  uint32_t numThreads;
+  uint32_t blocksOfProcessor;
+};
+constexpr LaunchShape LaunchShapes[] = {
+#define DELTA_DEVICE_KERNEL(enumerator, name, arguments, body, file, threads,  \
+                            blocks)                                            \
+  {threads, blocks},
+#include "codegen/device/DeviceKernels.def"
+};
+constexpr LaunchShape shapeOf(DeviceKernel kernel) {
+  return LaunchShapes[uint32_t(kernel)];
+}
 
 /// Where a pointer leads.
 enum class MemoryKind { Unknown, Host, Pinned, Device };

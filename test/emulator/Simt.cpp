@@ -63,6 +63,7 @@ public:
   void run();
   uint64_t syncBlock(uint64_t value);
   const uint64_t *syncWarp(uint32_t mask, uint64_t value);
+  void syncNamed(uint32_t id, uint32_t numThreads);
 
   uint32_t joined = 0;
 
@@ -85,6 +86,7 @@ private:
   std::vector<Meeting> warps;
   std::vector<uint32_t> warpMasks;
   Meeting meeting;
+  Meeting named[16];
   uint32_t numAlive;
   uint32_t current = 0;
   ucontext_t scheduler;
@@ -191,6 +193,14 @@ uint64_t Block::syncBlock(uint64_t value) {
   return meeting.sum[round % 2];
 }
 
+void Block::syncNamed(uint32_t id, uint32_t numThreads) {
+  Meeting &own = named[id];
+  if (++own.arrived < numThreads)
+    return yield(own.round);
+  own.arrived = 0;
+  ++own.round;
+}
+
 const uint64_t *Block::syncWarp(uint32_t mask, uint64_t value) {
   uint32_t warp = current / WarpSize, lane = current % WarpSize;
   Meeting &own = warps[warp];
@@ -257,5 +267,8 @@ uint64_t delta::simt::syncBlock(uint64_t value) {
 }
 const uint64_t *delta::simt::syncWarp(uint32_t mask, uint64_t value) {
   return running->syncWarp(mask, value);
+}
+void delta::simt::syncNamed(uint32_t id, uint32_t numThreads) {
+  running->syncNamed(id, numThreads);
 }
 uint32_t delta::simt::joinedLanes() { return running->joined; }
