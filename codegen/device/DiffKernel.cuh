@@ -30,6 +30,10 @@
 #include "codegen/device/ElementList.h"
 #include "codegen/device/LookBack.cuh"
 
+#ifndef __CUDACC_RTC__
+#include <type_traits>
+#endif
+
 namespace delta::device {
 
 /// Threads that compare; the scribe's follow them.
@@ -67,6 +71,9 @@ struct FoundChanges {
 /// compare, the one before it, which the scribe writes, and the next one, which
 /// it fetches.
 struct DiffStorage {
+  /// A copy: what cold functions are given has an address, and a kernel's
+  /// parameters have none.
+  DiffArguments arguments;
   union {
     alignas(16) uint8_t mask[MaxUnits];
     uint32_t words[MaxUnits / 4];
@@ -85,7 +92,7 @@ struct DiffStorage {
       threadBegin[NumWorkers]; ///< changes before a thread's units, in warp
   uint32_t warpSums[NumWorkerWarps];
   uint32_t listCount;
-  TileSums before; ///< of a tile that all write
+  TileSums before[3]; ///< of the tiles that all write
 };
 
 /// Which slots of the storage a tile has.
@@ -105,24 +112,54 @@ template <typename Bits> union Unit {
     for (uint32_t i = 0; i < NumVectors; ++i)
       vectors[i] = __ldcs(reinterpret_cast<const uint4 *>(from) + i);
   }
+  __device__ void store(Bits *to) const {
+#pragma unroll
+    for (uint32_t i = 0; i < NumVectors; ++i)
+      __stcs(reinterpret_cast<uint4 *>(to) + i, vectors[i]);
+  }
 };
 
-/// Bit i: element i differs.
+/// Bits 0 and 1: the halves of a word that are not zero.
+__device__ inline uint32_t halvesSet(uint32_t word) {
+  // The top bit of a half: its lower bits carry into it, or it is set itself.
+  uint32_t top = ((word & 0x7fff7fffu) + 0x7fff7fffu) | word;
+  return (top >> 15 & 1) | (top >> 30 & 2);
+}
+
+/// Bit i: element i differs. Without a branch or a predicate for each element,
+/// of which there are too few.
 template <typename Bits>
 __device__ inline uint32_t maskOf(const Unit<Bits> &a, const Unit<Bits> &b) {
-  uint32_t differ = 0;
-#pragma unroll
-  for (uint32_t i = 0; i < Unit<Bits>::NumVectors; ++i)
-    differ |=
-        (a.vectors[i].x ^ b.vectors[i].x) | (a.vectors[i].y ^ b.vectors[i].y) |
-        (a.vectors[i].z ^ b.vectors[i].z) | (a.vectors[i].w ^ b.vectors[i].w);
-  if (!differ)
-    return 0;
   uint32_t mask = 0;
 #pragma unroll
-  for (uint32_t i = 0; i < UnitSize; ++i)
-    mask |= uint32_t(a.elements[i] != b.elements[i]) << i;
+  for (uint32_t i = 0; i < Unit<Bits>::NumVectors; ++i) {
+    const uint4 x = a.vectors[i], y = b.vectors[i];
+    uint32_t differ[4] = {x.x ^ y.x, x.y ^ y.y, x.z ^ y.z, x.w ^ y.w};
+    if (sizeof(Bits) == 2)
+      mask |= halvesSet(differ[0]) | halvesSet(differ[1]) << 2 |
+              halvesSet(differ[2]) << 4 | halvesSet(differ[3]) << 6;
+    else if (sizeof(Bits) == 4)
+      mask |= (uint32_t(differ[0] != 0) | uint32_t(differ[1] != 0) << 1 |
+               uint32_t(differ[2] != 0) << 2 | uint32_t(differ[3] != 0) << 3)
+              << i * 4;
+    else
+      mask |= (uint32_t((differ[0] | differ[1]) != 0) |
+               uint32_t((differ[2] | differ[3]) != 0) << 1)
+              << i * 2;
+  }
   return mask;
+}
+
+/// True if any element differs.
+template <typename Bits>
+__device__ inline bool anyDiffers(const Unit<Bits> &a, const Unit<Bits> &b) {
+  uint32_t differ = 0;
+#pragma unroll
+  for (uint32_t i = 0; i < Unit<Bits>::NumVectors; ++i) {
+    const uint4 x = a.vectors[i], y = b.vectors[i];
+    differ |= (x.x ^ y.x) | (x.y ^ y.y) | (x.z ^ y.z) | (x.w ^ y.w);
+  }
+  return differ != 0;
 }
 
 /// Works on one tile whose elements are sent as `Bits`. Cold functions are
@@ -130,14 +167,14 @@ __device__ inline uint32_t maskOf(const Unit<Bits> &a, const Unit<Bits> &b) {
 /// loops around them.
 template <typename Elements, typename Bits> class TileDiff {
 public:
-  __device__ TileDiff(DiffStorage &storage, const DiffArguments &arguments,
-                      TileTurn turn)
-      : storage(storage), arguments(arguments), tile(storage.tiles[turn.slot]),
-        index(storage.indices[turn.slot]), turn(turn) {}
+  __device__ TileDiff(DiffStorage &storage, TileTurn turn)
+      : storage(storage), arguments(storage.arguments),
+        tile(storage.tiles[turn.slot]), index(storage.indices[turn.slot]),
+        turn(turn) {}
 
   /// By all workers: finds what changed.
   __device__ void find() {
-    bool whole = isWhole();
+    bool whole = isUnsure();
     if (tile.path != ContiguousPath)
       keepRuns(storage, arguments, turn.slot);
     uint32_t changed = tile.numElements;
@@ -157,10 +194,21 @@ public:
     storage.found[turn.half] = {changed, whole, byAll};
   }
 
+  /// What a tile has that is sent whole without a look at it.
+  __device__ FoundChanges everything() const {
+    return {tile.numElements, /*whole=*/true, /*byAll=*/true};
+  }
+
+  /// By all workers: copies a tile whose place is known by now.
+  __device__ void copy() {
+    if (tile.path != ContiguousPath)
+      keepRuns(storage, arguments, turn.slot);
+    writeByAll(everything());
+  }
+
   /// By all workers: writes a tile at the place that is known by now.
-  __device__ void writeByAll() {
-    const FoundChanges found = storage.found[turn.half];
-    const TileSums before = storage.before;
+  __device__ void writeByAll(const FoundChanges &found) {
+    const TileSums before = storage.before[turn.slot];
     if (!fits(before, found))
       return;
     Bits *values =
@@ -174,13 +222,15 @@ public:
       writeMasked(offsets, values);
   }
 
+  __device__ void writeByAll() { coldly<&TileDiff::writeFound>(); }
+
   /// By the scribe: finds the tile's place, and writes it unless all do.
-  __device__ void write() {
-    const FoundChanges found = storage.found[turn.half];
+  __device__ void write() { write(storage.found[turn.half]); }
+  __device__ void write(const FoundChanges &found) {
     TileSums before = place(storage, arguments, turn, found);
     if (found.byAll) {
       if (threadIdx.x == NumWorkers)
-        storage.before = before;
+        storage.before[turn.slot] = before;
     } else if (fits(before, found)) {
       writeSorted(
           arguments.offsets + before.numOffsets,
@@ -190,15 +240,20 @@ public:
   }
 
 private:
+  __device__ void writeFound() { writeByAll(storage.found[turn.half]); }
+
+  /// Units of a thread that are loaded before the first is used.
+  static constexpr uint32_t LoadsInFlight = sizeof(Bits) == 2 ? 2 : 1;
+  static constexpr uint32_t CopiesInFlight = sizeof(Bits) == 2 ? 4 : 1;
+
   /// False also where there is nothing to write.
   __device__ bool fits(const TileSums &before,
                        const FoundChanges &found) const {
     uint32_t sent = found.whole ? tile.numElements : found.changed;
     return sent && before.numSent + sent <= arguments.capacity;
   }
-  __device__ bool isWhole() const {
-    return arguments.mode == DiffWhole || arguments.mode == DiffSnapshot ||
-           (arguments.unsure && arguments.unsure[index]);
+  __device__ bool isUnsure() const {
+    return arguments.unsure && arguments.unsure[index];
   }
   __device__ static const SourceRow &rowOf(const DiffArguments &arguments,
                                            const SourceTile &tile) {
@@ -235,8 +290,8 @@ private:
   }
 
   /// Element of the parameter at an offset of a tile that is not contiguous.
-  __device__ static int64_t elementOf(const DiffStorage &storage,
-                                      const delta_box_t *box, uint32_t offset) {
+  __device__ static int64_t placeOf(const DiffStorage &storage,
+                                    const delta_box_t *box, uint32_t offset) {
     const RunAccess &runs = storage.runs;
     uint32_t run = runs.columns.divide(offset);
     int64_t begin = runs.keepsRuns ? storage.runBegin[run]
@@ -257,7 +312,7 @@ private:
       return reinterpret_cast<const Bits *>(tile.source)[offset];
     const SourceRow &row = rowOf(arguments, tile);
     return Bits(Elements::value(row.kernel, row.source,
-                                elementOf(storage, row.box, offset), row.op));
+                                placeOf(storage, row.box, offset), row.op));
   }
   __device__ Bits value(uint32_t offset) const {
     return valueAt(storage, arguments, turn.slot, offset);
@@ -266,15 +321,13 @@ private:
   /// Begin of a unit of a tile of runs.
   __device__ const Bits *unitOfRuns(uint32_t unit) const {
     return reinterpret_cast<const Bits *>(rowOf(arguments, tile).source) +
-           elementOf(storage, nullptr, unit * UnitSize);
+           placeOf(storage, nullptr, unit * UnitSize);
   }
 
   __device__ void compare() {
     uint32_t numWide = 0;
-    if (arguments.mode == DiffBits) {
-      compareBits();
-      return;
-    }
+    if (arguments.mode == DiffBits)
+      return coldly<&TileDiff::compareBits>();
     if (tile.path == ContiguousPath) {
       numWide = tile.numElements / UnitSize;
       const Bits *now = reinterpret_cast<const Bits *>(tile.source);
@@ -282,7 +335,7 @@ private:
                   [now](uint32_t unit) { return now + unit * UnitSize; });
     } else if (tile.path == RunsPath) {
       numWide = numUnits(tile);
-      compareWide(numWide, [this](uint32_t unit) { return unitOfRuns(unit); });
+      coldly<&TileDiff::compareRuns>();
     }
     // The end of a wide tile, or all of another one.
     for (uint32_t unit = numWide + threadIdx.x; unit < numUnits(tile);
@@ -290,30 +343,56 @@ private:
       compareElements(storage, arguments, turn.slot, unit);
   }
 
-  /// Four loads of each buffer are issued before the first is used.
+  /// Calls a member that is rarely needed, out of line: it takes no registers
+  /// of the loops around it.
+  template <void (TileDiff::*Member)()> __device__ void coldly() {
+    callMember<Member>(storage, turn);
+  }
+  template <void (TileDiff::*Member)()>
+  DELTA_DEVICE_COLD static void callMember(DiffStorage &storage,
+                                           TileTurn turn) {
+    (TileDiff(storage, turn).*Member)();
+  }
+
+  __device__ void compareRuns() {
+    compareWide(numUnits(tile),
+                [this](uint32_t unit) { return unitOfRuns(unit); });
+  }
+
+  /// Calls body(first unit of the thread, number of units, distance) for
+  /// batches of units of which all are issued before the first is used. Blocks
+  /// begin with another batch each: tiles lie at multiples of their size, and
+  /// blocks in step would ask the same channels of the memory.
+  template <uint32_t InFlight, typename Body>
+  __device__ void forEachBatch(uint32_t numWide, const Body &body) const {
+    const uint32_t numBatches = numWide / (InFlight * NumWorkers);
+    uint32_t batch = numBatches ? uint32_t(index) % numBatches : 0;
+    for (uint32_t i = 0; i < numBatches; ++i) {
+      body(batch * InFlight * NumWorkers + threadIdx.x,
+           std::integral_constant<uint32_t, InFlight>());
+      batch = batch + 1 < numBatches ? batch + 1 : 0;
+    }
+    for (uint32_t unit = numBatches * InFlight * NumWorkers + threadIdx.x;
+         unit < numWide; unit += NumWorkers)
+      body(unit, std::integral_constant<uint32_t, 1>());
+  }
+
+  /// All loads of a batch are issued before the first is used.
   template <typename UnitAt>
   __device__ void compareWide(uint32_t numWide, const UnitAt &unitAt) {
-    constexpr uint32_t InFlight = sizeof(Bits) == 2 ? 4 : 1;
     const Bits *before = snapshotOf(arguments, tile);
-    uint32_t unit = threadIdx.x;
-    for (; unit + (InFlight - 1) * NumWorkers < numWide;
-         unit += InFlight * NumWorkers) {
-      Unit<Bits> a[InFlight], b[InFlight];
+    forEachBatch<LoadsInFlight>(numWide, [&](uint32_t unit, auto inFlight) {
+      constexpr uint32_t Count = decltype(inFlight)::value;
+      Unit<Bits> a[Count], b[Count];
 #pragma unroll
-      for (uint32_t i = 0; i < InFlight; ++i) {
+      for (uint32_t i = 0; i < Count; ++i) {
         a[i].load(unitAt(unit + i * NumWorkers));
         b[i].load(before + (unit + i * NumWorkers) * UnitSize);
       }
 #pragma unroll
-      for (uint32_t i = 0; i < InFlight; ++i)
-        note(storage, unit + i * NumWorkers, maskOf(a[i], b[i]), a[i]);
-    }
-    for (; unit < numWide; unit += NumWorkers) {
-      Unit<Bits> a, b;
-      a.load(unitAt(unit));
-      b.load(before + unit * UnitSize);
-      note(storage, unit, maskOf(a, b), a);
-    }
+      for (uint32_t i = 0; i < Count; ++i)
+        note(storage, unit + i * NumWorkers, a[i], b[i]);
+    });
   }
 
   /// A unit that is not read wide: unaligned, cut, or with an op.
@@ -350,7 +429,7 @@ private:
         if (offset >= tile.numElements)
           break;
         int64_t at =
-            isContiguous ? first + offset : elementOf(storage, row.box, offset);
+            isContiguous ? first + offset : placeOf(storage, row.box, offset);
         if (!(bits[at / 32] >> (at % 32) & 1))
           continue;
         mask |= 1u << i;
@@ -371,15 +450,29 @@ private:
 
   /// Marks and lists what changed in a unit; nearly always nothing has.
   __device__ static void note(DiffStorage &storage, uint32_t unit,
-                              uint32_t mask, const Unit<Bits> &now) {
+                              const Unit<Bits> &now, const Unit<Bits> &before) {
+    uint32_t mask = 0;
+    if (anyDiffers(now, before))
+      mask = maskOf(now, before);
     storage.mask[unit] = uint8_t(mask);
     if (!mask)
       return;
     uint32_t at = atomicAdd(&storage.listCount, uint32_t(__popc(int(mask))));
-#pragma unroll
-    for (uint32_t i = 0; i < UnitSize; ++i)
-      if (mask >> i & 1)
-        listOne(storage, at++, unit * UnitSize + i, now.elements[i]);
+    if (at >= MaxListed)
+      return;
+    for (; mask; mask &= mask - 1) {
+      uint32_t i = uint32_t(__ffs(int(mask))) - 1;
+      listOne(storage, at++, unit * UnitSize + i, elementOf(now, i));
+    }
+  }
+
+  /// Element `i` of a unit, by selects and a shift: registers have no index.
+  __device__ static Bits elementOf(const Unit<Bits> &unit, uint32_t i) {
+    if (sizeof(Bits) != 2)
+      return 0; // not listed
+    const uint4 v = unit.vectors[0];
+    uint32_t low = i & 2 ? v.y : v.x, high = i & 2 ? v.w : v.z;
+    return Bits((i & 4 ? high : low) >> (i & 1) * 16);
   }
 
   /// Changed elements in the words [begin, end) of the mask.
@@ -578,24 +671,42 @@ private:
     uint32_t rank = beginOfWarp(warp);
     uint32_t first = warp * UnitsOfThread * WarpThreads;
     uint32_t end = first + UnitsOfThread * WarpThreads;
-    for (uint32_t unit = first; unit < end && unit < numUnits(tile);
-         unit += WarpThreads) {
-      uint32_t count = listUnits(unit + lane, list);
-      __syncwarp();
-      for (uint32_t i = lane; i < count; i += WarpThreads) {
-        uint32_t entry = list[i];
-        offsets[rank + i] = uint16_t(entry);
-        values[rank + i] =
-            sizeof(Bits) == 2 ? Bits(entry >> 16) : value(entry & 0xffff);
+    if (end > numUnits(tile))
+      end = numUnits(tile);
+    constexpr uint32_t InFlight = 4;
+    for (uint32_t base = first; base < end; base += InFlight * WarpThreads) {
+      Unit<Bits> now[InFlight];
+#pragma unroll
+      for (uint32_t i = 0; i < InFlight; ++i)
+        if (isWide(base + i * WarpThreads + lane))
+          now[i].load(reinterpret_cast<const Bits *>(tile.source) +
+                      (base + i * WarpThreads + lane) * UnitSize);
+#pragma unroll
+      for (uint32_t i = 0; i < InFlight; ++i) {
+        uint32_t count = listUnits(base + i * WarpThreads + lane, now[i], list);
+        __syncwarp();
+        for (uint32_t j = lane; j < count; j += WarpThreads) {
+          uint32_t entry = list[j];
+          offsets[rank + j] = uint16_t(entry);
+          values[rank + j] =
+              sizeof(Bits) == 2 ? Bits(entry >> 16) : value(entry & 0xffff);
+        }
+        __syncwarp();
+        rank += count;
       }
-      __syncwarp();
-      rank += count;
     }
+  }
+
+  /// Whether the elements of a unit are read in one piece to be listed.
+  __device__ bool isWide(uint32_t unit) const {
+    return sizeof(Bits) == 2 && tile.path == ContiguousPath &&
+           (unit + 1) * UnitSize <= tile.numElements;
   }
 
   /// Lists the changes of one unit a lane, sorted; returns their number in the
   /// warp.
-  __device__ uint32_t listUnits(uint32_t unit, uint32_t *list) const {
+  __device__ uint32_t listUnits(uint32_t unit, const Unit<Bits> &now,
+                                uint32_t *list) const {
     bool exists = unit < numUnits(tile);
     uint32_t mask = exists ? storage.mask[unit] : 0;
     uint32_t own = uint32_t(__popc(int(mask))), inclusive = own;
@@ -604,18 +715,14 @@ private:
       inclusive += threadIdx.x % WarpThreads >= step ? other : 0;
     }
     uint32_t at = inclusive - own;
-    bool isWide = sizeof(Bits) == 2 && tile.path == ContiguousPath &&
-                  (unit + 1) * UnitSize <= tile.numElements;
-    Unit<Bits> now;
-    if (isWide && mask)
-      now.load(reinterpret_cast<const Bits *>(tile.source) + unit * UnitSize);
+    const bool wide = isWide(unit);
 #pragma unroll
     for (uint32_t i = 0; i < UnitSize; ++i) {
       if (!(mask >> i & 1))
         continue;
       uint32_t entry = unit * UnitSize + i;
       if (sizeof(Bits) == 2)
-        entry |= uint32_t(isWide ? now.elements[i] : value(entry)) << 16;
+        entry |= uint32_t(wide ? elementOf(now, i) : value(entry)) << 16;
       list[at++] = entry;
     }
     return __shfl_sync(FullWarp, inclusive, WarpThreads - 1);
@@ -642,33 +749,19 @@ private:
       values[i] = value(i);
   }
 
-  /// 16 bytes a copy, four in flight.
   template <typename UnitAt>
   __device__ void copyWide(Bits *values, uint32_t numWide,
                            const UnitAt &unitAt) const {
-    constexpr uint32_t InFlight = sizeof(Bits) == 2 ? 4 : 1;
-    auto store = [values](uint32_t unit, const Unit<Bits> &copied) {
+    forEachBatch<CopiesInFlight>(numWide, [&](uint32_t unit, auto inFlight) {
+      constexpr uint32_t Count = decltype(inFlight)::value;
+      Unit<Bits> copied[Count];
 #pragma unroll
-      for (uint32_t i = 0; i < Unit<Bits>::NumVectors; ++i)
-        __stcs(reinterpret_cast<uint4 *>(values + unit * UnitSize) + i,
-               copied.vectors[i]);
-    };
-    uint32_t unit = threadIdx.x;
-    for (; unit + (InFlight - 1) * NumWorkers < numWide;
-         unit += InFlight * NumWorkers) {
-      Unit<Bits> copied[InFlight];
-#pragma unroll
-      for (uint32_t i = 0; i < InFlight; ++i)
+      for (uint32_t i = 0; i < Count; ++i)
         copied[i].load(unitAt(unit + i * NumWorkers));
 #pragma unroll
-      for (uint32_t i = 0; i < InFlight; ++i)
-        store(unit + i * NumWorkers, copied[i]);
-    }
-    for (; unit < numWide; unit += NumWorkers) {
-      Unit<Bits> copied;
-      copied.load(unitAt(unit));
-      store(unit, copied);
-    }
+      for (uint32_t i = 0; i < Count; ++i)
+        copied[i].store(values + (unit + i * NumWorkers) * UnitSize);
+    });
   }
 
   DiffStorage &storage;
@@ -686,13 +779,13 @@ __device__ inline void withTile(DiffStorage &storage,
   const uint32_t size = storage.tiles[turn.slot].elementSize;
   if constexpr (Elements::hasSize(2))
     if (size == 2)
-      body(TileDiff<Elements, uint16_t>(storage, arguments, turn));
+      body(TileDiff<Elements, uint16_t>(storage, turn));
   if constexpr (Elements::hasSize(4))
     if (size == 4)
-      body(TileDiff<Elements, uint32_t>(storage, arguments, turn));
+      body(TileDiff<Elements, uint32_t>(storage, turn));
   if constexpr (Elements::hasSize(8))
     if (size == 8)
-      body(TileDiff<Elements, uint64_t>(storage, arguments, turn));
+      body(TileDiff<Elements, uint64_t>(storage, turn));
 }
 
 /// Takes a tile, or what lies behind the last one, for a slot. By one warp.
@@ -754,15 +847,51 @@ __device__ inline void writeTiles(DiffStorage &storage,
   }
 }
 
+/// All tiles are sent whole: nothing is compared, and the scribe finds the
+/// place of the next tile while the workers copy this one.
+template <typename Elements>
+__device__ inline void copyTiles(DiffStorage &storage,
+                                 const DiffArguments &arguments) {
+  const bool isScribe = threadIdx.x >= NumWorkers;
+  auto placeTile = [&](TileTurn turn) {
+    if (isScribe && storage.indices[turn.slot] < arguments.tileEnd)
+      withTile<Elements>(storage, arguments, turn,
+                         [](auto &&tile) { tile.write(tile.everything()); });
+  };
+  TileTurn turn = {0, 0};
+  __syncthreads(); // the first tile is there
+  placeTile(turn);
+  for (;;) {
+    __syncthreads(); // the place of the tile is known
+    if (storage.indices[turn.slot] >= arguments.tileEnd)
+      return;
+    TileTurn next = {(turn.slot + 1) % 3, 0};
+    if (isScribe) {
+      fetchTile(storage, arguments, next.slot);
+      __syncwarp();
+      placeTile(next);
+    } else {
+      withTile<Elements>(storage, arguments, turn,
+                         [](auto &&tile) { tile.copy(); });
+    }
+    turn = next;
+  }
+}
+
 /// Body of the kernel, with DiffThreads threads.
 template <typename Elements>
-__device__ inline void diffTiles(const DiffArguments &arguments) {
+__device__ inline void diffTiles(const DiffArguments &given) {
   __shared__ DiffStorage storage;
-  if (threadIdx.x < WarpThreads) {
+  if (threadIdx.x == 0) {
+    storage.arguments = given;
     storage.listCount = 0;
-    fetchTile(storage, arguments, 0);
+    fetchTile(storage, given, 0);
   }
-  if (threadIdx.x < NumWorkers)
+  __syncthreads();
+  const DiffArguments &arguments = storage.arguments;
+  if (arguments.mode == DiffWhole || arguments.mode == DiffSnapshot)
+    copyTiles<Elements>(storage, arguments);
+  else if (threadIdx.x < NumWorkers)
     workOnTiles<Elements>(storage, arguments);
   else
     writeTiles<Elements>(storage, arguments);

@@ -113,17 +113,19 @@ __device__ inline TileSums sumsOfLane(const TileSums &sums, uint32_t lane) {
 }
 
 /// The span of the tiles of lanes 0 to `count` - 1, of which lane 0 has the
-/// last one. All lanes get it.
+/// last one, where a section begins among them. All lanes get it.
+DELTA_DEVICE_COLD void addSections(TileWord word, uint32_t count,
+                                   TileSpan &between) {
+  TileSpan span;
+  for (uint32_t from = count; from-- > 0;)
+    span =
+        span.then(TileWord{__shfl_sync(FullWarp, word.bits, int(from))}.span());
+  between = span.then(between);
+}
+
+/// The same where none begins: the sums alone.
 __device__ inline TileSpan spanOfLanes(TileWord word, uint32_t count) {
-  uint32_t lane = threadIdx.x % WarpThreads;
-  bool isIn = lane < count;
-  if (__any_sync(FullWarp, isIn && word.beginsSection())) {
-    TileSpan span;
-    for (uint32_t from = count; from-- > 0;)
-      span = span.then(
-          TileWord{__shfl_sync(FullWarp, word.bits, int(from))}.span());
-    return span;
-  }
+  bool isIn = threadIdx.x % WarpThreads < count;
   TileSpan span;
   span.first = {
       __reduce_add_sync(FullWarp, isIn ? word.listed() : 0u),
@@ -172,7 +174,10 @@ __device__ inline TileSums lookBack(unsigned long long *words,
         nearest = known ? uint32_t(__ffs(int(known))) - 1 : WarpThreads;
         missing = __ballot_sync(FullWarp, lane < nearest && word.status() == 0);
       } while (missing);
-      between = spanOfLanes(word, nearest).then(between);
+      if (__any_sync(FullWarp, lane < nearest && word.beginsSection()))
+        addSections(word, nearest, between);
+      else
+        between = spanOfLanes(word, nearest).then(between);
       if (!known)
         continue;
       isKnown = true;

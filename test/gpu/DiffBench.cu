@@ -361,6 +361,10 @@ int main(int argc, char **argv) {
   upload(deviceTiles, tiles);
   whole.roundEnd = whole.tileEnd = numTiles / 2;
   gather(whole, "gather, runs", double(numBytes) / 2);
+  // What was gathered is the snapshot of these tiles.
+  for (int64_t t = 0; t < numTiles; ++t)
+    tiles[t].snapshot = diff.values + t * DELTA_MAX_TILE * 2;
+  upload(deviceTiles, tiles);
   DiffArguments runs = diff;
   runs.roundEnd = runs.tileEnd = numTiles / 2;
   double time = milliseconds(Rounds, nothing, [&] {
