@@ -48,8 +48,12 @@ constexpr uint32_t UnitSize = 8;
 constexpr uint32_t MaxUnits = DELTA_MAX_TILE / UnitSize;
 /// Units whose mask one thread scans: they are neighbors.
 constexpr uint32_t UnitsOfThread = MaxUnits / NumWorkers;
+/// Loads of a thread of each buffer that are asked for before a tile begins.
+constexpr uint32_t PrefetchedUnits = 2;
 /// Changes of a tile that are listed; 4.3 % of a full one.
 constexpr uint32_t MaxListed = 2816;
+/// Where the unsorted list begins in DiffStorage::lists.
+constexpr uint32_t UnsortedList = 2 * MaxListed;
 /// Runs of a tile whose begins are kept; others are found one by one.
 constexpr uint32_t MaxDiffRuns = 512;
 
@@ -68,8 +72,9 @@ struct FoundChanges {
 };
 
 /// What a block knows of its tiles, in shared memory: the one that the workers
-/// compare, the one before it, which the scribe writes, and the next one, which
-/// it fetches.
+/// compare, the one before it, which the scribe writes, the next one, of which
+/// the first loads are asked for early, and the one after, which the scribe
+/// fetches.
 struct DiffStorage {
   /// A copy: what cold functions are given has an address, and a kernel's
   /// parameters have none.
@@ -79,20 +84,21 @@ struct DiffStorage {
     uint32_t words[MaxUnits / 4];
     uint4 vectors[MaxUnits / 16];
   };
-  SourceTile tiles[3];
-  int64_t indices[3];
+  SourceTile tiles[4];
+  int64_t indices[4];
   FoundChanges found[2];
   /// An element that changed: offset in the low 16 bits, a value of 16 bits in
   /// the high ones; larger values are read again.
-  uint32_t list[MaxListed];
-  uint32_t sorted[2][MaxListed];
+  /// Parts 0 and 1 are sorted, of two tiles that take turns; part 2 is as the
+  /// threads found them.
+  uint32_t lists[3 * MaxListed];
   int64_t runBegin[MaxDiffRuns];
   RunAccess runs;
   uint32_t
       threadBegin[NumWorkers]; ///< changes before a thread's units, in warp
   uint32_t warpSums[NumWorkerWarps];
   uint32_t listCount;
-  TileSums before[3]; ///< of the tiles that all write
+  TileSums before[4]; ///< of the tiles that all write
 };
 
 /// Which slots of the storage a tile has.
@@ -180,6 +186,7 @@ public:
     uint32_t changed = tile.numElements;
     if (!whole) {
       compare();
+      prefetchNext();
       syncThreads(WorkerBarrier, NumWorkers);
       changed = scanMask();
       whole = isDense(changed, tile.numElements);
@@ -377,6 +384,25 @@ private:
       body(unit, std::integral_constant<uint32_t, 1>());
   }
 
+  /// Asks for the begin of the next tile, so that the memory has something to
+  /// do while the block counts and sorts.
+  __device__ void prefetchNext() const {
+    const uint32_t next = (turn.slot + 1) % 4;
+    const SourceTile &after = storage.tiles[next];
+    if (storage.indices[next] >= arguments.tileEnd ||
+        after.path != ContiguousPath || arguments.mode != DiffDelta)
+      return;
+    const uint64_t numBytes = uint64_t(after.numElements) * after.elementSize;
+#pragma unroll
+    for (uint32_t i = 0; i < PrefetchedUnits; ++i) {
+      uint64_t at = (i * NumWorkers + threadIdx.x) * 16;
+      if (at >= numBytes)
+        return;
+      prefetchLine(after.source + at);
+      prefetchLine(after.snapshot + arguments.snapshotShift + at);
+    }
+  }
+
   /// All loads of a batch are issued before the first is used.
   template <typename UnitAt>
   __device__ void compareWide(uint32_t numWide, const UnitAt &unitAt) {
@@ -444,7 +470,7 @@ private:
                                  uint32_t offset, Bits now) {
     if (at >= MaxListed)
       return;
-    storage.list[at] =
+    storage.lists[UnsortedList + at] =
         sizeof(Bits) == 2 ? offset | uint32_t(now) << 16 : offset;
   }
 
@@ -547,8 +573,8 @@ private:
     if (changed > MaxListed)
       return;
     for (uint32_t i = threadIdx.x; i < changed; i += NumWorkers) {
-      uint32_t entry = storage.list[i];
-      storage.sorted[turn.half][rankOf(entry & 0xffff)] = entry;
+      uint32_t entry = storage.lists[UnsortedList + i];
+      storage.lists[turn.half * MaxListed + rankOf(entry & 0xffff)] = entry;
     }
   }
 
@@ -654,7 +680,7 @@ private:
                               uint32_t numThreads) const {
     const uint32_t changed = storage.found[turn.half].changed;
     for (uint32_t i = thread; i < changed; i += numThreads) {
-      uint32_t entry = storage.sorted[turn.half][i];
+      uint32_t entry = storage.lists[turn.half * MaxListed + i];
       offsets[i] = uint16_t(entry);
       values[i] = sizeof(Bits) == 2 ? Bits(entry >> 16) : value(entry & 0xffff);
     }
@@ -664,10 +690,11 @@ private:
   /// of the mask, reads the elements again, and sorts 32 units at a time in its
   /// part of the list.
   __device__ void writeMasked(uint16_t *offsets, Bits *values) const {
-    constexpr uint32_t ListOfWarp = MaxListed / NumWorkerWarps;
+    constexpr uint32_t ListOfWarp = 3 * MaxListed / NumWorkerWarps;
     static_assert(ListOfWarp >= WarpThreads * UnitSize, "room for 32 units");
     uint32_t lane = threadIdx.x % WarpThreads, warp = threadIdx.x / WarpThreads;
-    uint32_t *list = storage.list + warp * ListOfWarp;
+    // None is in use: the scribe has written the tile before.
+    uint32_t *list = storage.lists + warp * ListOfWarp;
     uint32_t rank = beginOfWarp(warp);
     uint32_t first = warp * UnitsOfThread * WarpThreads;
     uint32_t end = first + UnitsOfThread * WarpThreads;
@@ -807,7 +834,7 @@ __device__ inline void workOnTiles(DiffStorage &storage,
   TileTurn turn = {0, 0};
   __syncthreads(); // the first tile is there
   for (; storage.indices[turn.slot] < arguments.tileEnd;
-       turn = {(turn.slot + 1) % 3, turn.half ^ 1}) {
+       turn = {(turn.slot + 1) % 4, turn.half ^ 1}) {
     withTile<Elements>(storage, arguments, turn,
                        [](auto &&tile) { tile.find(); });
     __syncthreads(); // the scribe knows what was found; the next tile is there
@@ -827,13 +854,13 @@ __device__ inline void writeTiles(DiffStorage &storage,
   TileTurn turn = {0, 0};
   bool isDue = false; // the tile before is not written yet
   __syncthreads();    // the first tile is there
-  for (;; turn = {(turn.slot + 1) % 3, turn.half ^ 1}) {
+  for (;; turn = {(turn.slot + 1) % 4, turn.half ^ 1}) {
     bool isEnd = storage.indices[turn.slot] >= arguments.tileEnd;
     if (!isEnd)
-      fetchTile(storage, arguments, (turn.slot + 1) % 3);
+      fetchTile(storage, arguments, (turn.slot + 2) % 4);
     if (isDue)
       withTile<Elements>(storage, arguments,
-                         {(turn.slot + 2) % 3, turn.half ^ 1},
+                         {(turn.slot + 3) % 4, turn.half ^ 1},
                          [](auto &&tile) { tile.write(); });
     if (isEnd)
       return;
@@ -865,9 +892,9 @@ __device__ inline void copyTiles(DiffStorage &storage,
     __syncthreads(); // the place of the tile is known
     if (storage.indices[turn.slot] >= arguments.tileEnd)
       return;
-    TileTurn next = {(turn.slot + 1) % 3, 0};
+    TileTurn next = {(turn.slot + 1) % 4, 0};
     if (isScribe) {
-      fetchTile(storage, arguments, next.slot);
+      fetchTile(storage, arguments, (turn.slot + 2) % 4);
       __syncwarp();
       placeTile(next);
     } else {
@@ -886,6 +913,7 @@ __device__ inline void diffTiles(const DiffArguments &given) {
     storage.arguments = given;
     storage.listCount = 0;
     fetchTile(storage, given, 0);
+    fetchTile(storage, given, 1);
   }
   __syncthreads();
   const DiffArguments &arguments = storage.arguments;

@@ -139,6 +139,11 @@ __device__ inline TileSpan spanOfLanes(TileWord word, uint32_t count) {
 /// on a large GPU are seen in one round trip to memory.
 constexpr uint32_t LookBackDepth = 16;
 
+/// Nanoseconds between two looks at a tile that has published nothing. Hundreds
+/// of blocks that look at the same few words without a pause keep that part of
+/// the L2 cache from the loads that everyone waits for.
+constexpr uint32_t LookBackNap = 500;
+
 /// Publishes a tile, and returns the sums at which it begins. `index` counts
 /// the tiles of the round. Called by all 32 lanes of one warp.
 __device__ inline TileSums lookBack(unsigned long long *words,
@@ -166,14 +171,17 @@ __device__ inline TileSums lookBack(unsigned long long *words,
       int64_t at = end - 1 - int64_t(i * WarpThreads + lane);
       TileWord word = {seen[i]};
       uint32_t known, nearest, missing;
-      do { // tiles behind one that knows the sums do not matter
-        if (word.status() == 0)
-          word = {peek(words + at)};
+      for (;;) {
         known =
             __ballot_sync(FullWarp, word.status() == TileWord::HasInclusive);
         nearest = known ? uint32_t(__ffs(int(known))) - 1 : WarpThreads;
         missing = __ballot_sync(FullWarp, lane < nearest && word.status() == 0);
-      } while (missing);
+        if (!missing) // tiles behind one that knows the sums do not matter
+          break;
+        __nanosleep(LookBackNap);
+        if (word.status() == 0)
+          word = {peek(words + at)};
+      }
       if (__any_sync(FullWarp, lane < nearest && word.beginsSection()))
         addSections(word, nearest, between);
       else

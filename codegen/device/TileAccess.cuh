@@ -36,6 +36,15 @@ __device__ inline void syncThreads(uint32_t id, uint32_t numThreads) {
 #endif
 }
 
+/// Asks for the memory at an address, without waiting for it.
+__device__ inline void prefetchLine(const void *address) {
+#ifdef DELTA_DEVICE_TEXT
+  (void)address;
+#else
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+#endif
+}
+
 /// Runs whose begins fit in shared memory: 8 KiB. A tile with more of them has
 /// runs of less than 64 elements; its begins are computed where needed.
 constexpr uint32_t MaxKeptRuns = 1024;
