@@ -18,9 +18,11 @@
 ///
 /// A ninth warp, the scribe, then finds the tile's place in the streams
 /// (LookBack.cuh) and writes the sorted list there, while the others compare
-/// the next tile: they never wait for other tiles. Packed bytes depend on the
-/// data alone. A tile with more changes than the list holds, or a whole one, is
-/// read again and written by all, once its place is known.
+/// the next tiles. Blocks are not equally fast, and a place is known when the
+/// slowest has compared what comes before: so the scribe may be two tiles
+/// behind. Packed bytes depend on the data alone. A tile with more changes than
+/// the list holds, or a whole one, is read again and written by all, once its
+/// place is known.
 ///
 //===----------------------------------------------------------------------===//
 
@@ -40,22 +42,25 @@ namespace delta::device {
 constexpr uint32_t NumWorkers = 256;
 constexpr uint32_t NumWorkerWarps = NumWorkers / WarpThreads;
 constexpr uint32_t DiffThreads = NumWorkers + WarpThreads;
-/// The barrier of the workers.
+/// Tiles whose lists are kept, and places known ahead.
+constexpr uint32_t NumHeld = 3;
+/// Barriers: of the workers alone; of a held tile that the scribe may write;
+/// of one that it has written. The other way round where tiles are copied.
 constexpr uint32_t WorkerBarrier = 1;
+constexpr uint32_t FullBarrier = 2;
+constexpr uint32_t FreeBarrier = FullBarrier + NumHeld;
 
 /// Elements of a unit: a byte of the mask.
 constexpr uint32_t UnitSize = 8;
 constexpr uint32_t MaxUnits = DELTA_MAX_TILE / UnitSize;
 /// Units whose mask one thread scans: they are neighbors.
 constexpr uint32_t UnitsOfThread = MaxUnits / NumWorkers;
-/// Loads of a thread of each buffer that are asked for before a tile begins.
-constexpr uint32_t PrefetchedUnits = 2;
-/// Changes of a tile that are listed; 4.3 % of a full one.
-constexpr uint32_t MaxListed = 2816;
+/// Changes of a tile that are listed; 3.5 % of a full one.
+constexpr uint32_t MaxListed = 2304;
 /// Where the unsorted list begins in DiffStorage::lists.
-constexpr uint32_t UnsortedList = 2 * MaxListed;
+constexpr uint32_t UnsortedList = NumHeld * MaxListed;
 /// Runs of a tile whose begins are kept; others are found one by one.
-constexpr uint32_t MaxDiffRuns = 512;
+constexpr uint32_t MaxDiffRuns = 256;
 
 /// How the elements of a tile that is not contiguous are found.
 struct RunAccess {
@@ -69,12 +74,14 @@ struct FoundChanges {
   uint32_t changed;
   bool whole;
   bool byAll; ///< the workers write it, when its place is known
+  bool isEnd; ///< there is no tile
 };
 
-/// What a block knows of its tiles, in shared memory: the one that the workers
-/// compare, the one before it, which the scribe writes, the next one, of which
-/// the first loads are asked for early, and the one after, which the scribe
-/// fetches.
+/// Descriptions of tiles that are kept: of those that the scribe has yet to
+/// write, of that which the workers compare, and of the next two.
+constexpr uint32_t NumSlots = 8;
+
+/// What a block knows of its tiles, in shared memory.
 struct DiffStorage {
   /// A copy: what cold functions are given has an address, and a kernel's
   /// parameters have none.
@@ -84,27 +91,30 @@ struct DiffStorage {
     uint32_t words[MaxUnits / 4];
     uint4 vectors[MaxUnits / 16];
   };
-  SourceTile tiles[4];
-  int64_t indices[4];
-  FoundChanges found[2];
+  SourceTile tiles[NumSlots];
+  int64_t indices[NumSlots];
+  FoundChanges found[NumHeld];
   /// An element that changed: offset in the low 16 bits, a value of 16 bits in
   /// the high ones; larger values are read again.
-  /// Parts 0 and 1 are sorted, of two tiles that take turns; part 2 is as the
-  /// threads found them.
-  uint32_t lists[3 * MaxListed];
+  /// Sorted lists of the held tiles, and one as the threads found them.
+  uint32_t lists[(NumHeld + 1) * MaxListed];
   int64_t runBegin[MaxDiffRuns];
   RunAccess runs;
   uint32_t
       threadBegin[NumWorkers]; ///< changes before a thread's units, in warp
   uint32_t warpSums[NumWorkerWarps];
   uint32_t listCount;
-  TileSums before[4]; ///< of the tiles that all write
+  TileSums before[NumHeld]; ///< of the tiles that all write
 };
 
-/// Which slots of the storage a tile has.
+/// Which parts of the storage a tile of a block has.
 struct TileTurn {
   uint32_t slot; ///< of tiles and indices
-  uint32_t half; ///< of found and sorted
+  uint32_t held; ///< of found, before and lists
+
+  __device__ TileTurn next() const {
+    return {(slot + 1) % NumSlots, held + 1 < NumHeld ? held + 1 : 0};
+  }
 };
 
 /// The elements of a unit as they lie in memory.
@@ -178,32 +188,34 @@ public:
         tile(storage.tiles[turn.slot]), index(storage.indices[turn.slot]),
         turn(turn) {}
 
-  /// By all workers: finds what changed.
-  __device__ void find() {
-    bool whole = isUnsure();
+  /// By all workers: finds what changed. `isFree`: the lists of the turn are
+  /// not in use; else waits for the scribe before they are written.
+  __device__ FoundChanges find(bool isFree) {
+    FoundChanges found = {tile.numElements, isUnsure(), false, false};
     if (tile.path != ContiguousPath)
       keepRuns(storage, arguments, turn.slot);
-    uint32_t changed = tile.numElements;
-    if (!whole) {
+    if (!found.whole) {
       compare();
-      prefetchNext();
       syncThreads(WorkerBarrier, NumWorkers);
-      changed = scanMask();
-      whole = isDense(changed, tile.numElements);
-      if (!whole)
-        sortList(changed);
+      found.changed = scanMask();
+      found.whole = isDense(found.changed, tile.numElements);
     }
-    if (threadIdx.x != 0)
-      return;
-    storage.listCount = 0; // the list is complete, and sorted by its number
-    bool byAll = whole || changed > MaxListed ||
-                 (sizeof(Bits) != 2 && tile.path != ContiguousPath);
-    storage.found[turn.half] = {changed, whole, byAll};
+    if (!isFree)
+      syncThreads(FreeBarrier + turn.held, DiffThreads);
+    if (!found.whole)
+      sortList(found.changed);
+    found.byAll = found.whole || found.changed > MaxListed ||
+                  (sizeof(Bits) != 2 && tile.path != ContiguousPath);
+    if (threadIdx.x == 0) {
+      storage.listCount = 0; // the list is complete, and sorted by its number
+      storage.found[turn.held] = found;
+    }
+    return found;
   }
 
   /// What a tile has that is sent whole without a look at it.
   __device__ FoundChanges everything() const {
-    return {tile.numElements, /*whole=*/true, /*byAll=*/true};
+    return {tile.numElements, /*whole=*/true, /*byAll=*/true, false};
   }
 
   /// By all workers: copies a tile whose place is known by now.
@@ -215,7 +227,7 @@ public:
 
   /// By all workers: writes a tile at the place that is known by now.
   __device__ void writeByAll(const FoundChanges &found) {
-    const TileSums before = storage.before[turn.slot];
+    const TileSums before = storage.before[turn.held];
     if (!fits(before, found))
       return;
     Bits *values =
@@ -232,12 +244,12 @@ public:
   __device__ void writeByAll() { coldly<&TileDiff::writeFound>(); }
 
   /// By the scribe: finds the tile's place, and writes it unless all do.
-  __device__ void write() { write(storage.found[turn.half]); }
+  __device__ void write() { write(storage.found[turn.held]); }
   __device__ void write(const FoundChanges &found) {
     TileSums before = place(storage, arguments, turn, found);
     if (found.byAll) {
       if (threadIdx.x == NumWorkers)
-        storage.before[turn.slot] = before;
+        storage.before[turn.held] = before;
     } else if (fits(before, found)) {
       writeSorted(
           arguments.offsets + before.numOffsets,
@@ -247,10 +259,10 @@ public:
   }
 
 private:
-  __device__ void writeFound() { writeByAll(storage.found[turn.half]); }
+  __device__ void writeFound() { writeByAll(storage.found[turn.held]); }
 
   /// Units of a thread that are loaded before the first is used.
-  static constexpr uint32_t LoadsInFlight = sizeof(Bits) == 2 ? 2 : 1;
+  static constexpr uint32_t LoadsInFlight = sizeof(Bits) == 2 ? 4 : 1;
   static constexpr uint32_t CopiesInFlight = sizeof(Bits) == 2 ? 4 : 1;
 
   /// False also where there is nothing to write.
@@ -382,25 +394,6 @@ private:
     for (uint32_t unit = numBatches * InFlight * NumWorkers + threadIdx.x;
          unit < numWide; unit += NumWorkers)
       body(unit, std::integral_constant<uint32_t, 1>());
-  }
-
-  /// Asks for the begin of the next tile, so that the memory has something to
-  /// do while the block counts and sorts.
-  __device__ void prefetchNext() const {
-    const uint32_t next = (turn.slot + 1) % 4;
-    const SourceTile &after = storage.tiles[next];
-    if (storage.indices[next] >= arguments.tileEnd ||
-        after.path != ContiguousPath || arguments.mode != DiffDelta)
-      return;
-    const uint64_t numBytes = uint64_t(after.numElements) * after.elementSize;
-#pragma unroll
-    for (uint32_t i = 0; i < PrefetchedUnits; ++i) {
-      uint64_t at = (i * NumWorkers + threadIdx.x) * 16;
-      if (at >= numBytes)
-        return;
-      prefetchLine(after.source + at);
-      prefetchLine(after.snapshot + arguments.snapshotShift + at);
-    }
   }
 
   /// All loads of a batch are issued before the first is used.
@@ -574,7 +567,7 @@ private:
       return;
     for (uint32_t i = threadIdx.x; i < changed; i += NumWorkers) {
       uint32_t entry = storage.lists[UnsortedList + i];
-      storage.lists[turn.half * MaxListed + rankOf(entry & 0xffff)] = entry;
+      storage.lists[turn.held * MaxListed + rankOf(entry & 0xffff)] = entry;
     }
   }
 
@@ -678,9 +671,9 @@ private:
   /// By threads [0, numThreads).
   __device__ void writeSorted(uint16_t *offsets, Bits *values, uint32_t thread,
                               uint32_t numThreads) const {
-    const uint32_t changed = storage.found[turn.half].changed;
+    const uint32_t changed = storage.found[turn.held].changed;
     for (uint32_t i = thread; i < changed; i += numThreads) {
-      uint32_t entry = storage.lists[turn.half * MaxListed + i];
+      uint32_t entry = storage.lists[turn.held * MaxListed + i];
       offsets[i] = uint16_t(entry);
       values[i] = sizeof(Bits) == 2 ? Bits(entry >> 16) : value(entry & 0xffff);
     }
@@ -690,10 +683,10 @@ private:
   /// of the mask, reads the elements again, and sorts 32 units at a time in its
   /// part of the list.
   __device__ void writeMasked(uint16_t *offsets, Bits *values) const {
-    constexpr uint32_t ListOfWarp = 3 * MaxListed / NumWorkerWarps;
+    constexpr uint32_t ListOfWarp = UnsortedList / NumWorkerWarps;
     static_assert(ListOfWarp >= WarpThreads * UnitSize, "room for 32 units");
     uint32_t lane = threadIdx.x % WarpThreads, warp = threadIdx.x / WarpThreads;
-    // None is in use: the scribe has written the tile before.
+    // None is in use: the scribe has written the tiles before.
     uint32_t *list = storage.lists + warp * ListOfWarp;
     uint32_t rank = beginOfWarp(warp);
     uint32_t first = warp * UnitsOfThread * WarpThreads;
@@ -815,93 +808,108 @@ __device__ inline void withTile(DiffStorage &storage,
       body(TileDiff<Elements, uint64_t>(storage, turn));
 }
 
-/// Takes a tile, or what lies behind the last one, for a slot. By one warp.
-__device__ inline void
-fetchTile(DiffStorage &storage, const DiffArguments &arguments, uint32_t slot) {
-  if (threadIdx.x % WarpThreads != 0)
-    return;
-  int64_t index =
-      arguments.tileBegin + int64_t(atomicAdd(arguments.nextTile, 1ull));
-  storage.indices[slot] = index;
-  if (index < arguments.tileEnd)
-    storage.tiles[slot] = arguments.tiles[index];
+/// The number of the next tile, or of what lies behind the last one.
+__device__ inline int64_t takeTile(const DiffArguments &arguments) {
+  return arguments.tileBegin + int64_t(atomicAdd(arguments.nextTile, 1ull));
 }
 
-/// Compares tiles until there are none.
+/// Fetches the description of the tile in a slot, by one thread.
+__device__ inline void
+fetchTile(DiffStorage &storage, const DiffArguments &arguments, uint32_t slot) {
+  if (storage.indices[slot] < arguments.tileEnd)
+    storage.tiles[slot] = arguments.tiles[storage.indices[slot]];
+}
+
+/// Compares tiles until there are none. What comes next is asked for before a
+/// tile is compared, and kept after it.
 template <typename Elements>
 __device__ inline void workOnTiles(DiffStorage &storage,
                                    const DiffArguments &arguments) {
+  uint32_t isFree = (1u << NumHeld) - 1; // bits of held tiles
   TileTurn turn = {0, 0};
-  __syncthreads(); // the first tile is there
-  for (; storage.indices[turn.slot] < arguments.tileEnd;
-       turn = {(turn.slot + 1) % 4, turn.half ^ 1}) {
-    withTile<Elements>(storage, arguments, turn,
-                       [](auto &&tile) { tile.find(); });
-    __syncthreads(); // the scribe knows what was found; the next tile is there
-    if (!storage.found[turn.half].byAll)
-      continue;
-    __syncthreads(); // the place is known
-    withTile<Elements>(storage, arguments, turn,
-                       [](auto &&tile) { tile.writeByAll(); });
-    syncThreads(WorkerBarrier, NumWorkers); // the mask is done with
+  for (; storage.indices[turn.slot] < arguments.tileEnd; turn = turn.next()) {
+    const TileTurn next = turn.next();
+    const bool fetches = threadIdx.x == 0;
+    int64_t afterNext = 0;
+    SourceTile nextTile;
+    if (fetches) {
+      afterNext = takeTile(arguments);
+      if (storage.indices[next.slot] < arguments.tileEnd)
+        nextTile = arguments.tiles[storage.indices[next.slot]];
+    }
+    FoundChanges found;
+    withTile<Elements>(storage, arguments, turn, [&](auto &&tile) {
+      found = tile.find(isFree >> turn.held & 1);
+    });
+    if (fetches) {
+      storage.tiles[next.slot] = nextTile;
+      storage.indices[next.next().slot] = afterNext;
+    }
+    arriveThreads(FullBarrier + turn.held, DiffThreads);
+    isFree &= ~(1u << turn.held);
+    if (found.byAll) {
+      syncThreads(FreeBarrier + turn.held, DiffThreads); // the place is known
+      isFree |= 1u << turn.held;
+      withTile<Elements>(storage, arguments, turn,
+                         [](auto &&tile) { tile.writeByAll(); });
+    }
+    syncThreads(WorkerBarrier, NumWorkers); // mask and list are done with
   }
+  if (!(isFree >> turn.held & 1))
+    syncThreads(FreeBarrier + turn.held, DiffThreads);
+  if (threadIdx.x == 0)
+    storage.found[turn.held].isEnd = true;
+  arriveThreads(FullBarrier + turn.held, DiffThreads);
 }
 
-/// Writes the tiles that the workers have found, one behind them.
+/// Writes the tiles that the workers have found.
 template <typename Elements>
 __device__ inline void writeTiles(DiffStorage &storage,
                                   const DiffArguments &arguments) {
-  TileTurn turn = {0, 0};
-  bool isDue = false; // the tile before is not written yet
-  __syncthreads();    // the first tile is there
-  for (;; turn = {(turn.slot + 1) % 4, turn.half ^ 1}) {
-    bool isEnd = storage.indices[turn.slot] >= arguments.tileEnd;
-    if (!isEnd)
-      fetchTile(storage, arguments, (turn.slot + 2) % 4);
-    if (isDue)
-      withTile<Elements>(storage, arguments,
-                         {(turn.slot + 3) % 4, turn.half ^ 1},
-                         [](auto &&tile) { tile.write(); });
-    if (isEnd)
+  for (TileTurn turn = {0, 0};; turn = turn.next()) {
+    syncThreads(FullBarrier + turn.held, DiffThreads);
+    if (storage.found[turn.held].isEnd)
       return;
-    __syncthreads(); // what was found is known
-    isDue = !storage.found[turn.half].byAll;
-    if (isDue)
-      continue;
     withTile<Elements>(storage, arguments, turn,
                        [](auto &&tile) { tile.write(); });
-    __syncthreads(); // the place is known
+    arriveThreads(FreeBarrier + turn.held, DiffThreads);
   }
 }
 
-/// All tiles are sent whole: nothing is compared, and the scribe finds the
-/// place of the next tile while the workers copy this one.
+/// All tiles are sent whole: nothing is compared, and the scribe takes tiles
+/// and finds their places ahead of the workers, who copy them.
+template <typename Elements>
+__device__ inline void placeTiles(DiffStorage &storage,
+                                  const DiffArguments &arguments) {
+  uint32_t round = 0;
+  for (TileTurn turn = {0, 0};; turn = turn.next(), ++round) {
+    if (round >= NumHeld)
+      syncThreads(FreeBarrier + turn.held, DiffThreads);
+    if (round > 0 && threadIdx.x == NumWorkers) {
+      storage.indices[turn.slot] = takeTile(arguments);
+      fetchTile(storage, arguments, turn.slot);
+    }
+    __syncwarp();
+    bool isEnd = storage.indices[turn.slot] >= arguments.tileEnd;
+    if (!isEnd)
+      withTile<Elements>(storage, arguments, turn,
+                         [](auto &&tile) { tile.write(tile.everything()); });
+    arriveThreads(FullBarrier + turn.held, DiffThreads);
+    if (isEnd)
+      return;
+  }
+}
+
 template <typename Elements>
 __device__ inline void copyTiles(DiffStorage &storage,
                                  const DiffArguments &arguments) {
-  const bool isScribe = threadIdx.x >= NumWorkers;
-  auto placeTile = [&](TileTurn turn) {
-    if (isScribe && storage.indices[turn.slot] < arguments.tileEnd)
-      withTile<Elements>(storage, arguments, turn,
-                         [](auto &&tile) { tile.write(tile.everything()); });
-  };
-  TileTurn turn = {0, 0};
-  __syncthreads(); // the first tile is there
-  placeTile(turn);
-  for (;;) {
-    __syncthreads(); // the place of the tile is known
+  for (TileTurn turn = {0, 0};; turn = turn.next()) {
+    syncThreads(FullBarrier + turn.held, DiffThreads);
     if (storage.indices[turn.slot] >= arguments.tileEnd)
       return;
-    TileTurn next = {(turn.slot + 1) % 4, 0};
-    if (isScribe) {
-      fetchTile(storage, arguments, (turn.slot + 2) % 4);
-      __syncwarp();
-      placeTile(next);
-    } else {
-      withTile<Elements>(storage, arguments, turn,
-                         [](auto &&tile) { tile.copy(); });
-    }
-    turn = next;
+    withTile<Elements>(storage, arguments, turn,
+                       [](auto &&tile) { tile.copy(); });
+    arriveThreads(FreeBarrier + turn.held, DiffThreads);
   }
 }
 
@@ -909,20 +917,26 @@ __device__ inline void copyTiles(DiffStorage &storage,
 template <typename Elements>
 __device__ inline void diffTiles(const DiffArguments &given) {
   __shared__ DiffStorage storage;
+  const bool isCopy = given.mode == DiffWhole || given.mode == DiffSnapshot;
   if (threadIdx.x == 0) {
     storage.arguments = given;
     storage.listCount = 0;
+    for (FoundChanges &found : storage.found)
+      found.isEnd = false;
+    storage.indices[0] = takeTile(given);
+    if (!isCopy)
+      storage.indices[1] = takeTile(given);
     fetchTile(storage, given, 0);
-    fetchTile(storage, given, 1);
   }
   __syncthreads();
   const DiffArguments &arguments = storage.arguments;
-  if (arguments.mode == DiffWhole || arguments.mode == DiffSnapshot)
-    copyTiles<Elements>(storage, arguments);
-  else if (threadIdx.x < NumWorkers)
-    workOnTiles<Elements>(storage, arguments);
+  const bool isScribe = threadIdx.x >= NumWorkers;
+  if (isCopy)
+    isScribe ? placeTiles<Elements>(storage, arguments)
+             : copyTiles<Elements>(storage, arguments);
   else
-    writeTiles<Elements>(storage, arguments);
+    isScribe ? writeTiles<Elements>(storage, arguments)
+             : workOnTiles<Elements>(storage, arguments);
 }
 
 } // namespace delta::device

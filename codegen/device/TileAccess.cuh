@@ -36,12 +36,12 @@ __device__ inline void syncThreads(uint32_t id, uint32_t numThreads) {
 #endif
 }
 
-/// Asks for the memory at an address, without waiting for it.
-__device__ inline void prefetchLine(const void *address) {
+/// Counts as arrived at a barrier where others wait, and goes on.
+__device__ inline void arriveThreads(uint32_t id, uint32_t numThreads) {
 #ifdef DELTA_DEVICE_TEXT
-  (void)address;
+  delta::simt::arriveNamed(id, numThreads);
 #else
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(numThreads) : "memory");
 #endif
 }
 

@@ -64,6 +64,8 @@ public:
   uint64_t syncBlock(uint64_t value);
   const uint64_t *syncWarp(uint32_t mask, uint64_t value);
   void syncNamed(uint32_t id, uint32_t numThreads);
+  /// Returns whether this was the last one.
+  bool arriveNamed(uint32_t id, uint32_t numThreads);
 
   uint32_t joined = 0;
 
@@ -193,12 +195,18 @@ uint64_t Block::syncBlock(uint64_t value) {
   return meeting.sum[round % 2];
 }
 
-void Block::syncNamed(uint32_t id, uint32_t numThreads) {
+bool Block::arriveNamed(uint32_t id, uint32_t numThreads) {
   Meeting &own = named[id];
   if (++own.arrived < numThreads)
-    return yield(own.round);
+    return false;
   own.arrived = 0;
   ++own.round;
+  return true;
+}
+
+void Block::syncNamed(uint32_t id, uint32_t numThreads) {
+  if (!arriveNamed(id, numThreads))
+    yield(named[id].round);
 }
 
 const uint64_t *Block::syncWarp(uint32_t mask, uint64_t value) {
@@ -270,5 +278,8 @@ const uint64_t *delta::simt::syncWarp(uint32_t mask, uint64_t value) {
 }
 void delta::simt::syncNamed(uint32_t id, uint32_t numThreads) {
   running->syncNamed(id, numThreads);
+}
+void delta::simt::arriveNamed(uint32_t id, uint32_t numThreads) {
+  running->arriveNamed(id, numThreads);
 }
 uint32_t delta::simt::joinedLanes() { return running->joined; }

@@ -69,6 +69,8 @@ uint64_t syncBlock(uint64_t value);
 
 /// `numThreads` threads of the block arrive at barrier `id`, of 1 to 15.
 void syncNamed(uint32_t id, uint32_t numThreads);
+/// Counts this thread as arrived at barrier `id`, and goes on.
+void arriveNamed(uint32_t id, uint32_t numThreads);
 
 /// The lanes of `mask` that have not ended arrive, each with a value; returns
 /// those of all 32, zero where a lane is not in it. Valid until the lane's next

@@ -28,7 +28,7 @@
 using namespace delta::device;
 
 #ifndef BENCH_BLOCKS
-#define BENCH_BLOCKS 4
+#define BENCH_BLOCKS 3
 #endif
 
 using Elements = ElementList<Bf16>;
