@@ -129,6 +129,7 @@ def install() -> None:
     from delta_sync.converter import standins
 
     sys.meta_path[:0] = [Finder(), standins.LibraryFinder()]
+    standins.provide_override()
     standins.claim_versions()
     standins.enter_packages()
     for name in ENTERED:

@@ -226,18 +226,23 @@ def without_random_states(tracker: type) -> None:
     tracker.fork = fork
 
 
+def provide_override() -> None:
+    """Python 3.11 and older have no typing.override."""
+
+    def override(method: Callable) -> Callable:
+        return method
+
+    if not hasattr(typing, "override"):
+        typing.override = override
+
+
 @functools.cache
 def install() -> dict[str, str]:
     """All of it, once a process; returns import_converters()."""
     # Read by the packages: no look at their sources' history, no network.
     os.environ.setdefault("NO_VCS_VERSION", "1")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    if not hasattr(typing, "override"):  # Python 3.11 and older
-
-        def override(method: Callable) -> Callable:
-            return method
-
-        typing.override = override
+    provide_override()
     sys.meta_path.insert(0, LibraryFinder())
     claim_versions()
     as_device_less()
