@@ -39,6 +39,14 @@ def tool(name: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     )
 
 
+def check(tmp_path: Path, *arguments: object) -> tuple[int, dict, str]:
+    """Runs delta-check: exit code, counts, messages."""
+    report = tmp_path / "report.json"
+    result = tool("delta-check", *arguments, "--json", report)
+    counts = json.loads(report.read_text()) if report.exists() else {}
+    return result.returncode, counts, result.stderr
+
+
 def write_json(path: Path, value: object) -> Path:
     path.write_text(json.dumps(value))
     return path

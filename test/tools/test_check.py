@@ -4,8 +4,7 @@
 # Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #
 # ===----------------------------------------------------------------------=== #
-"""delta-check agrees with the golden maps and manifests, and notices changes
-of them."""
+"""delta-check agrees with the golden maps, and notices changes of them."""
 
 import json
 import shutil
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from support import (
-    SHARED, needs_shared, needs_tools, read_tags, tool, write_json,
+    SHARED, check, needs_shared, needs_tools, read_tags, tool,
 )
 
 pytestmark = [needs_tools, needs_shared]
@@ -33,13 +32,6 @@ def cases(folder: str) -> list[str]:
         for path in (SHARED / folder).iterdir()
         if path.is_dir() and path.name.startswith(FAMILIES)
     )
-
-
-def check(tmp_path: Path, *arguments: object) -> tuple[int, dict, str]:
-    report = tmp_path / "report.json"
-    result = tool("delta-check", *arguments, "--json", report)
-    counts = json.loads(report.read_text()) if report.exists() else {}
-    return result.returncode, counts, result.stderr
 
 
 @pytest.mark.parametrize("case", cases("golden"))
@@ -67,80 +59,6 @@ def test_golden_reshard(case: str, tmp_path: Path) -> None:
     assert report["elements"] == len(read_tags(folder / "map.tags"))
     sources = json.loads((folder / "destination" / "sources.json").read_text())
     assert report["tensors"] == len(sources)
-
-
-MANIFESTS = {
-    "Qwen3-0.6B": {"tp": 2, "pp": 2},
-    "Qwen3-8B": {"tp": 4, "pp": 4, "vpp": 3},
-    "Qwen3-30B-A3B": {"tp": 2, "ep": 8},
-    "Qwen3-235B-A22B": {
-        "tp": 4, "ep": 16, "pp": 4, "vpp": 2,
-        "pp_layout": [[11, 12], [12, 12], [12, 12], [12, 11]],
-    },
-    "NVIDIA-Nemotron-Nano-9B-v2": {"tp": 8, "pp": 2},
-    "NVIDIA-Nemotron-3-Nano-30B-A3B": {"tp": 2, "ep": 4, "etp": 2},
-    "gpt-oss-20b": {"tp": 2, "ep": 4, "pp": 2},
-    "Qwen2.5-0.5B": {"tp": 2, "pp": 2, "vpp": 2},
-    "Qwen2.5-7B-Instruct": {"tp": 4, "pp": 4},
-    "Llama-3.1-8B": {"tp": 8, "pp": 4, "vpp": 2},
-    "Mixtral-8x7B-v0.1": {
-        "tp": 4, "ep": 8, "etp": 2, "pp": 2, "vpp": 2,
-    },
-    "gemma-3-270m": {"tp": 2, "pp": 3},
-    "Falcon-H1-0.5B": {"pp": 4},
-    "Qwen3-Next-80B-A3B-Thinking": {
-        "tp": 8, "ep": 4, "etp": 2, "pp": 4, "vpp": 2, "mtp_layers": 1,
-    },
-    "Qwen3.5-35B-A3B": {"tp": 2, "ep": 8, "pp": 2, "mtp_layers": 1},
-    "Qwen3-VL-30B-A3B-Instruct": {"tp": 2, "ep": 8, "pp": 2},
-    "DeepSeek-V3": {
-        "tp": 4, "ep": 8, "etp": 2, "pp": 4, "vpp": 2,
-        "pp_layout": [[8, 8], [8, 8], [8, 8], [8, 5]],
-    },
-    "Kimi-K2-Instruct": {
-        "tp": 8, "ep": 32, "pp": 8, "vpp": 2,
-        "pp_layout": [[3, 4], [4, 4], [4, 4], [4, 4], [4, 4], [4, 4], [4, 4],
-                      [4, 2]],
-    },
-    "GLM-4.5-Air": {
-        "tp": 4, "ep": 8, "etp": 2, "pp": 2, "vpp": 2,
-        "pp_layout": [[12, 12], [12, 10]],
-    },
-}
-# Their prediction layers may stay as they are.
-PREDICTING = (
-    "DeepSeek-V3", "GLM-4.5-Air", "Qwen3-Next-80B-A3B-Thinking",
-    "Qwen3.5-35B-A3B",
-)
-
-
-def check_manifest(model: str, trainer: dict, tmp_path: Path) -> None:
-    arguments = [
-        "--manifest", SHARED / "manifests" / f"{model}.tsv",
-        "--config", SHARED / "configs" / f"{model}.json",
-    ]
-    if trainer:
-        geometry = write_json(tmp_path / "model.json", {"trainer": trainer})
-        arguments += ["--geometry", geometry]
-    code, report, errors = check(tmp_path, *arguments)
-    totals = json.loads((SHARED / "manifests" / "totals.json").read_text())
-    assert report["first"] is None, report
-    assert code == 0, errors
-    assert report["tensors"] == totals[model]["tensors"]
-    assert report["elements"] == totals[model]["params"]
-
-
-@pytest.mark.parametrize("parallel", [False, True], ids=["one", "many"])
-@pytest.mark.parametrize("model", MANIFESTS)
-def test_manifest(model: str, parallel: bool, tmp_path: Path) -> None:
-    check_manifest(model, MANIFESTS[model] if parallel else {}, tmp_path)
-
-
-@pytest.mark.parametrize("model", PREDICTING)
-def test_manifest_with_prediction_layers_left_alone(
-    model: str, tmp_path: Path
-) -> None:
-    check_manifest(model, {**MANIFESTS[model], "mtp_layers": 0}, tmp_path)
 
 
 # ===--- data that is wrong must be noticed ---------------------------------===
@@ -275,44 +193,6 @@ def test_reshard_padding_that_has_an_image(tmp_path: Path) -> None:
     assert report["first"]["expected"] == "nothing"
 
 
-def test_manifest_that_lacks_a_name(tmp_path: Path) -> None:
-    lines = (SHARED / "manifests" / "Qwen3-0.6B.tsv").read_text().splitlines()
-    manifest = tmp_path / "short.tsv"
-    manifest.write_text(
-        "\n".join(line for line in lines if "q_norm" not in line) + "\n"
-    )
-    code, _, errors = check(
-        tmp_path, "--manifest", manifest,
-        "--config", SHARED / "configs" / "Qwen3-0.6B.json",
-    )
-    assert code == 1
-    assert "q_norm" in errors
-
-
-def test_manifest_with_another_shape(tmp_path: Path) -> None:
-    text = (SHARED / "manifests" / "Qwen3-0.6B.tsv").read_text()
-    manifest = tmp_path / "wide.tsv"
-    assert "151936x1024" in text
-    manifest.write_text(text.replace("151936x1024", "151936x1025"))
-    code, _, errors = check(
-        tmp_path, "--manifest", manifest,
-        "--config", SHARED / "configs" / "Qwen3-0.6B.json",
-    )
-    assert code == 1
-    assert "1025" in errors
-
-
-def test_empty_manifest_is_a_failure(tmp_path: Path) -> None:
-    manifest = tmp_path / "empty.tsv"
-    manifest.write_text("")
-    code, _, errors = check(
-        tmp_path, "--manifest", manifest,
-        "--config", SHARED / "configs" / "Qwen3-0.6B.json",
-    )
-    assert code == 1
-    assert "lists no tensor" in errors
-
-
 def test_family_from_a_path(tmp_path: Path) -> None:
     """A family that is not there is refused, so the option is not ignored."""
     folder = SHARED / "golden" / "qwen3_tp4"
@@ -334,7 +214,8 @@ def test_folder_of_cases(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [[], ["--golden"], ["--config", "x"], ["--manifest", "x"], ["--what"]],
+    [[], ["--golden"], ["--config", "x"], ["--manifest", "x"],
+     ["--copied", "x"], ["--what"]],
 )
 def test_usage(arguments: list[str]) -> None:
     assert tool("delta-check", *arguments).returncode == 2

@@ -17,6 +17,7 @@
 #include "tools/reference/Report.h"
 
 #include <string>
+#include <vector>
 
 namespace delta::check {
 
@@ -48,9 +49,12 @@ bool checkRollout(const std::string &directory, const std::string &geometry,
                   std::string &error);
 
 /// Names, shapes and dtypes of a published checkpoint. `geometry` may be empty.
+/// `copied`: names, with the manifest's braces, of all tensors that no trainer
+/// holds and an export copies.
 bool checkManifest(const std::string &manifest, const std::string &config,
                    const std::string &geometry, const std::string &family,
-                   CheckReport &report, std::string &error);
+                   const std::vector<std::string> &copied, CheckReport &report,
+                   std::string &error);
 
 /// A certificate against the plan it is for, and both against model.json and
 /// its checkpoint's key list. `summary` says in one line what was checked.

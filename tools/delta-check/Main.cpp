@@ -26,7 +26,7 @@ using namespace delta::check;
 namespace {
 
 struct Options {
-  std::vector<std::string> golden, reshard, rollout;
+  std::vector<std::string> golden, reshard, rollout, copied;
   std::string manifest, config, geometry, family, json;
   std::string certificate, plan, model;
 };
@@ -153,14 +153,30 @@ int run(const Options &options) {
                           error);
     });
   if (!options.manifest.empty())
-    check(
-        nameOf(options.manifest), [&](CheckReport &report, std::string &error) {
-          return checkManifest(options.manifest, options.config,
-                               options.geometry, options.family, report, error);
-        });
+    check(nameOf(options.manifest), [&](CheckReport &report,
+                                        std::string &error) {
+      return checkManifest(options.manifest, options.config, options.geometry,
+                           options.family, options.copied, report, error);
+    });
   if (!options.json.empty())
     good &= writeReport(options.json, total);
   return good && total.mismatches == 0 ? 0 : 1;
+}
+
+CLI::Option *addManifest(CLI::App &app, Options &options) {
+  CLI::Option *manifest =
+      app.add_option("--manifest", options.manifest,
+                     "names, shapes and dtypes of a published checkpoint");
+  CLI::Option *config = app.add_option("--config", options.config,
+                                       "the published config of the manifest");
+  CLI::Option *copied = app.add_option(
+      "--copied", options.copied,
+      "tensors of the manifest, {a..b} for numbers, that no trainer holds and "
+      "an export copies; all others must be sent");
+  manifest->needs(config);
+  config->needs(manifest);
+  copied->needs(manifest);
+  return manifest;
 }
 
 } // namespace
@@ -189,11 +205,7 @@ static int runTool(int argc, char **argv) {
   CLI::Option *rollout =
       app.add_option("--golden-rollout", options.rollout,
                      "what an engine's loader did: cases, or a folder of them");
-  CLI::Option *manifest =
-      app.add_option("--manifest", options.manifest,
-                     "names, shapes and dtypes of a published checkpoint");
-  CLI::Option *config = app.add_option("--config", options.config,
-                                       "the published config of the manifest");
+  CLI::Option *manifest = addManifest(app, options);
   CLI::Option *geometry = app.add_option(
       "--geometry", options.geometry,
       "a model.json whose \"trainer\" is used with the manifest, or to reach "
@@ -205,8 +217,6 @@ static int runTool(int argc, char **argv) {
   certificate->needs(model);
   plan->needs(certificate);
   model->needs(certificate);
-  manifest->needs(config);
-  config->needs(manifest);
   try {
     app.parse(argc, argv);
     if (certificate->count() + golden->count() + reshard->count() +

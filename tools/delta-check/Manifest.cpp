@@ -7,7 +7,8 @@
 ///
 /// \file
 /// Reads a manifest, one line `name shape dtype flag` with braces for numbers,
-/// and compares it with the tensors of a plan to the neutral layout.
+/// and compares it with the tensors of a plan to the neutral layout. What an
+/// export copies must be told: a plan that copies more holds too little.
 ///
 //===----------------------------------------------------------------------===//
 
@@ -16,7 +17,6 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <set>
 #include <sstream>
 
 namespace delta::check {
@@ -114,13 +114,67 @@ bool readManifest(const std::string &path, std::vector<Key> &keys,
   return !keys.empty();
 }
 
+/// What the plan must send, and what it must leave to a copy.
+struct Tensors {
+  std::map<ParamKey, Described> produced, copied;
+};
+
+/// Deals the tensors of a manifest out: `copied` names those that no trainer
+/// holds, with braces as the manifest has them.
+bool deal(const std::vector<Key> &keys, const std::vector<std::string> &copied,
+          Tensors &out, std::string &error) {
+  for (const Key &key : keys)
+    out.produced[{0, key.name}] = {key.shape, key.dtype, {}};
+  for (const std::string &pattern : copied) {
+    std::vector<std::string> names;
+    if (!expand(pattern, names)) {
+      error = "--copied " + pattern + ": is no name with {a..b} for numbers";
+      return false;
+    }
+    for (const std::string &name : names) {
+      auto tensor = out.produced.extract({0, name});
+      if (!tensor) {
+        error = "--copied " + pattern + ": the manifest has no " + name +
+                ", or it is named twice";
+        return false;
+      }
+      out.copied.insert(std::move(tensor));
+    }
+  }
+  return true;
+}
+
+/// Compares both sides. An extra tensor of one is a missing one of the other,
+/// unless the plan makes it twice.
+void compare(reference::MapSource &map, const Tensors &expected,
+             CheckReport &report) {
+  auto match = [&](delta_side_id_t side, const std::string &where,
+                   const std::map<ParamKey, Described> &tensors) {
+    if (!map.numRanks(side)) {
+      for (const auto &[key, tensor] : tensors)
+        report.add({where, key.second, std::nullopt, "a tensor", "none"});
+      return;
+    }
+    for (const auto &key : matchRank(map, side, 0, where, tensors, report))
+      if (key) {
+        ++report.tensors;
+        report.elements += reference::count(tensors.at(*key).shape);
+      }
+  };
+  match(DELTA_DESTINATION, "", expected.produced);
+  match(DELTA_COPIED, "copied", expected.copied);
+}
+
 } // namespace
 
 bool checkManifest(const std::string &manifest, const std::string &config,
                    const std::string &geometry, const std::string &family,
-                   CheckReport &report, std::string &error) {
+                   const std::vector<std::string> &copied, CheckReport &report,
+                   std::string &error) {
   std::vector<Key> keys;
-  if (!readManifest(manifest, keys, error))
+  Tensors expected;
+  if (!readManifest(manifest, keys, error) ||
+      !deal(keys, copied, expected, error))
     return false;
   Json model;
   model["config"] = std::filesystem::absolute(config);
@@ -136,30 +190,7 @@ bool checkManifest(const std::string &manifest, const std::string &config,
   CompiledMap compiled;
   if (!compiled.compile(model, &list, family, error))
     return false;
-  // Copied tensors are compared apart: they are no receiver's.
-  std::map<ParamKey, Described> produced, copied;
-  std::set<std::string> copiedNames;
-  reference::MapSource &map = compiled.map();
-  if (map.numRanks(DELTA_COPIED))
-    for (uint32_t p = 0; p < map.numParams(DELTA_COPIED, 0); ++p) {
-      delta_param_info_t info = {};
-      if (map.param(DELTA_COPIED, 0, p, info))
-        copiedNames.insert(reference::namesOf(info).front());
-    }
-  for (const Key &key : keys)
-    (copiedNames.count(key.name) ? copied : produced)[{0, key.name}] = {
-        key.shape, key.dtype, {}};
-  auto match = [&](delta_side_id_t side,
-                   const std::map<ParamKey, Described> &expected) {
-    for (const auto &key : matchRank(map, side, 0, "", expected, report))
-      if (key) {
-        ++report.tensors;
-        report.elements += reference::count(expected.at(*key).shape);
-      }
-  };
-  match(DELTA_DESTINATION, produced);
-  if (map.numRanks(DELTA_COPIED))
-    match(DELTA_COPIED, copied);
+  compare(compiled.map(), expected, report);
   return true;
 }
 
