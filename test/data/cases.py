@@ -13,8 +13,8 @@ from families import (
     QWEN2, WINDOWED,
 )
 from latent import (
-    BORROWED, DEEPSEEK2, DEEPSEEK3, DISPATCH, GEMMA3_IMAGES, GEMMA4,
-    GEMMA4_EXPERTS, GEMMA4_LARGE, GLM_LITE, GLM_PREDICTING, GLM_SPARSE,
+    BORROWED, DEEPSEEK2, DEEPSEEK3, DISPATCH, GEMMA3_IMAGES, GEMMA3_NINE,
+    GEMMA4, GEMMA4_EXPERTS, GEMMA4_LARGE, GLM_LITE, GLM_PREDICTING, GLM_SPARSE,
     HYBRID_PREDICTING, KIMI, LISTED, MIMO_PREDICTING,
 )
 
@@ -289,6 +289,12 @@ SEEING_EXPERTS = seeing(
     {**EXPERTS, "head_dim": 8, "hidden_size": 20, "moe_intermediate_size": 6,
      "num_attention_heads": 4, "num_experts": 4, "rope_scaling": ROPE},
     [1])
+
+SEEING_FRAMES = {
+    **SEEING_DENSE,
+    "vision_config": {**SEEING_DENSE["vision_config"],
+                      "temporal_patch_size": 3},
+}
 
 
 def tied(config: dict) -> dict:
@@ -577,4 +583,15 @@ CASES = [
     Case("export_gemma4_large_tp2", GEMMA4_LARGE, geometry(tp=2)),
     Case("export_gemma4_moe_tp2_ep2_etp2_pp2", GEMMA4_EXPERTS,
          geometry(tp=2, ep=2, etp=2, pp=2)),
+
+    # What mutations of the texts showed to be alike in all cases before, or
+    # never there.
+    Case("export_ernie4_5_moe_late_tp2_ep2",
+         {**ERNIE, "moe_layer_start_index": 2}, geometry(tp=2, ep=2)),
+    Case("export_gemma3_images_nine_tp2", GEMMA3_NINE, geometry(tp=2)),
+    Case("export_qwen3_vl_frames_tp2", SEEING_FRAMES, geometry(tp=2)),
+    Case("export_glm_moe_dsa_listed_ep2",
+         {**GLM_SPARSE, "index_topk_freq": 3, "index_skip_topk_offset": 2,
+          "indexer_types": ["full", "full", "shared", "shared"]},
+         {**geometry(ep=2), **DISPATCH}),
 ]

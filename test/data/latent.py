@@ -160,6 +160,13 @@ GEMMA3_IMAGES = {
     "vocab_size": 61,
 }
 
+# Three by three patches, which are another number than three and three.
+GEMMA3_NINE = {
+    **GEMMA3_IMAGES,
+    "mm_tokens_per_image": 9,
+    "vision_config": {**VISION, "image_size": 42},
+}
+
 # Three kinds of layers: with a window, without one, with the keys and values of
 # a layer before.
 GEMMA4 = {

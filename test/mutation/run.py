@@ -27,10 +27,11 @@ import time
 from collections import Counter, defaultdict
 from pathlib import Path
 
+from derived import derived_cases
 from mutants import OPERATORS, Mutant, mutants_of
 from stages import (
-    ROOT, BadInput, Case, Tools, bad_inputs, bind, derived_cases, digest,
-    family_files, golden_cases, inputs_version, manifest_cases, varied_first,
+    ROOT, BadInput, Case, Tools, bad_inputs, bind, digest, family_files,
+    golden_cases, inputs_version, manifest_cases, varied_first,
 )
 from text import FamilyText
 

@@ -28,8 +28,6 @@ sys.path.insert(0, str(ROOT / "test" / "models" / "Inputs"))
 
 from refused import check as refused_as_told  # noqa: E402
 
-from text import FamilyText  # noqa: E402
-
 # Tried in this order for the second geometry of a manifest.
 GEOMETRIES = (
     {"tp": 2, "ep": 2, "etp": 2, "pp": 2},
@@ -88,7 +86,7 @@ class Case:
     bound: str = ""  # the family on this model, before the passes
     maps: str = ""
     tensors: int = 0
-    plain: bool = True  # a manifest's smallest geometry
+    plain: bool = True  # a manifest on the smallest geometry
     features: set = field(default_factory=set)
 
 
@@ -286,16 +284,26 @@ def golden_cases(families: dict[str, str], shared: Path | None,
     return cases
 
 
+def lines_of(manifest: Path) -> list[list[str]]:
+    """Name, shape, dtype and flag."""
+    return [line.split("\t") for line in manifest.read_text().splitlines()]
+
+
 def manifest_cases(families: dict[str, str], shared: Path | None,
                    folder: Path) -> list[list[Case]]:
-    """For each manifest the cases to choose the first that holds from."""
+    """For each manifest the cases to choose the first that holds from: on the
+    smallest geometry, on a larger one, and from a trainer without prediction
+    layers, if the manifest has some."""
     found = []
+    copied = json.loads((ROOT / "test" / "data" / "copied.json").read_text())
     for config in sorted((shared / "configs").glob("*.json")) if shared else ():
         kind = json.loads(config.read_text()).get("model_type")
         manifest = shared / "manifests" / f"{config.stem}.tsv"
         if kind not in families or not manifest.exists():
             continue
         plain = ["--manifest", str(manifest), "--config", str(config)]
+        for name in copied.get(config.stem, {}):
+            plain += ["--copied", name]
         found.append([Case("manifest", config.stem, families[kind], plain)])
         choice = []
         for sizes in GEOMETRIES:
@@ -306,6 +314,14 @@ def manifest_cases(families: dict[str, str], shared: Path | None,
                                [*plain, "--geometry", str(path)],
                                plain=False))
         found.append(choice)
+        left = [name for name, _, _, flag in lines_of(manifest)
+                if flag == "mtp" and name not in copied.get(config.stem, {})]
+        if left:
+            path = folder / "_without_mtp.json"
+            path.write_text(json.dumps({"trainer": {"mtp_layers": 0}}))
+            found.append([Case(
+                "manifest", config.stem + path.stem, families[kind],
+                [*plain, "--geometry", str(path), "--copied", *left])])
     return found
 
 
@@ -340,127 +356,6 @@ def bind(case: Case, tools: Tools, folder: Path) -> bool:
         for key, value in config.items()
     }
     return not refused
-
-
-# --- configs that leave something out --------------------------------------- #
-
-
-def choices(texts: list[FamilyText]) -> list[tuple[str, str | None]]:
-    """Keys that a config may leave out, and keys that may stand for another:
-    (key, None) and (key, other)."""
-    found = []
-    for text in texts:
-        for index, token in enumerate(text.tokens):
-            if token.text != "config" or token.kind != "word":
-                continue
-            keys = []
-            at = index + 1
-            while text.tokens[at].kind == "string":
-                keys.append(text.tokens[at].text.strip('"'))
-                at += 1
-                if text.tokens[at].text == "|":
-                    at += 1
-            found += [(a, b) for a in keys for b in keys if a != b]
-            if text.tokens[at].text == "else":
-                found += [(key, None) for key in keys]
-    return sorted(set(found), key=str)
-
-
-def renamed(config: dict, key: str, other: str | None) -> dict | None:
-    """The config without `key`, or with it under another name."""
-    if key not in config or other in config:
-        return None
-    left = {name: value for name, value in config.items() if name != key}
-    return {**left, other: config[key]} if other else left
-
-
-def derive(case: Case, key: str, other: str | None, tools: Tools,
-           folder: Path) -> Case | None:
-    """A golden case with another config, whose data holds only if the text
-    reads the same from it."""
-    path = Path(case.arguments[1])
-    model = json.loads(case.model.read_text())
-    config = renamed(json.loads((path / "config.json").read_text()), key, other)
-    if config is None:
-        return None
-    model["config"] = config
-    # Before a case is made: does it have a chance?
-    trial = Case("", "", case.family, [], folder / "trial.json", case.keys)
-    trial.model.write_text(json.dumps(model))
-    if tools.compile(trial, "maps")[1] != case.maps:
-        return None
-    name = f"{case.name}_without_{key}" + (f"_but_{other}" if other else "")
-    copy = folder / "derived" / name
-    copy.mkdir(parents=True)
-    for file in path.iterdir():
-        if file.name != "config.json":
-            (copy / file.name).symlink_to(file)
-    (copy / "config.json").write_text(json.dumps(config))
-    return Case("golden", name, case.family, [case.arguments[0], str(copy)])
-
-
-# Names that the same parameters have in trainers that the data does not show:
-# experts kept one by one, norms that are not fused into the projection after
-# them, other releases. The modules of Megatron-Core have them.
-OTHER_NAMES = {
-    "sequential": [
-        (r"experts\.(linear_fc[12]\.(?:weight|bias))(\d+)$",
-         r"experts.local_experts.\2.\1"),
-    ],
-    "not_fused": [
-        (r"self_attention\.linear_qkv\.layer_norm_weight$",
-         "input_layernorm.weight"),
-        (r"mlp\.linear_fc1\.layer_norm_weight$", "pre_mlp_layernorm.weight"),
-        (r"mixer\.in_proj\.layer_norm_weight$", "norm.weight"),
-    ],
-    "other_release": [
-        (r"conv1d_(weight|bias)$", r"conv1d.\1"),
-        (r"decoder\.final_norm\.weight$", "decoder.final_layernorm.weight"),
-    ],
-}
-
-
-def other_names(case: Case, kind: str, folder: Path) -> Case | None:
-    """A golden case with the names of another trainer."""
-    path = Path(case.arguments[1])
-    if case.arguments[0] != "--golden":
-        return None
-    lines = json.loads((path / "sources.json").read_text())
-    before = [line["name"] for line in lines]
-    for line in lines:
-        for pattern, new in OTHER_NAMES[kind]:
-            line["name"] = re.sub(pattern, new, line["name"])
-    if before == [line["name"] for line in lines]:
-        return None
-    copy = folder / "derived" / f"{case.name}_{kind}"
-    copy.mkdir(parents=True)
-    for file in path.iterdir():
-        if file.name != "sources.json":
-            (copy / file.name).symlink_to(file)
-    (copy / "sources.json").write_text(json.dumps(lines))
-    return Case("golden", copy.name, case.family, ["--golden", str(copy)])
-
-
-def derived_cases(cases: list[Case], texts: list[FamilyText], tools: Tools,
-                  folder: Path) -> list[Case]:
-    """For each key that may be left out or renamed the first case that holds
-    then, and some with other names of the trainer. Without a model_type the
-    architectures choose the family."""
-    found = []
-    for key, other in [("model_type", None), *choices(texts)]:
-        for case in cases:
-            new = derive(case, key, other, tools, folder)
-            if new and bind(new, tools, folder):
-                found.append(new)
-                break
-    # The first three: a case without experts or without one kind of layer
-    # shows fewer names.
-    for kind in OTHER_NAMES:
-        made = (other_names(case, kind, folder) for case in cases)
-        for new in [case for case in made if case][:3]:
-            if bind(new, tools, folder):
-                found.append(new)
-    return found
 
 
 def varied_first(cases: list[Case]) -> list[Case]:
@@ -505,12 +400,13 @@ def bad_inputs(families: dict[str, str], folder: Path) -> list[BadInput]:
 
 
 def inputs_version(shared: Path | None) -> str:
-    """Changes if the files do that cases are made of, or this one."""
+    """Changes if the files do that cases are made of, or those that make
+    them."""
     folders = [ROOT / "test" / "data", ROOT / "test" / "models"]
     if shared:
         folders += [shared / name for name in
                     ("golden", "golden-reshard", "configs", "manifests")]
-    files = [Path(__file__)]
+    files = [Path(__file__), Path(__file__).with_name("derived.py")]
     for folder in folders:
         files += sorted(folder.rglob("*"))
     states = ((str(path), path.stat()) for path in files if path.is_file())

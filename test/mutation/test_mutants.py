@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from derived import renamed
 from mutants import mutants_of
 from run import World, run_all
 from stages import ROOT
@@ -119,6 +120,16 @@ def test_no_text_is_tried_twice() -> None:
     assert TOY not in sources
 
 
+def test_kinds_of_layers_get_names() -> None:
+    config = {"hybrid_layer_pattern": [0, 1], "moe_layer_freq": 1}
+    assert renamed(config, "hybrid_layer_pattern", "layer_types") == {
+        "layer_types": ["full_attention", "sliding_attention"],
+        "moe_layer_freq": 1,
+    }
+    # Of every how many layers one has experts: no list.
+    assert renamed(config, "moe_layer_freq", "mlp_layer_types") is None
+
+
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return World(
@@ -178,3 +189,31 @@ def test_wrong_order_stage_and_axis_are_stopped(world: World) -> None:
     assert not alive
     stages = {result["first"] for _, result in results}
     assert {"verifier", "proof", "golden"} <= stages
+
+
+# Cases that leave a key out, or the number of prediction layers to the config.
+LEFT_OUT = [
+    ("ernie4_5_moe.mlir", "other_sign", "true", "false", "tied",
+     "reshard_ernie4_5_moe_tp2_ep2_to_ep4_pp2_without_tie_word_embeddings"),
+    ("deepseek_v3.mlir", "other_text", '"num_nextn_predict_layers"',
+     '"num_nextn_predict_layerx"', "in_config",
+     "export_deepseek_v3_tp4_ep2_etp2_pp2_vpp2_depth_of_config"),
+]
+
+
+@needs_tools
+def test_a_wrong_default_or_key_is_stopped(
+    tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    world = World(BIN, ROOT / "models", None,
+                  tmp_path_factory.mktemp("left-out"),
+                  "(export|reshard)_(ernie4_5_moe_tp|deepseek_v3).*")
+    assert not world.unusable
+    for file, operator, before, after, line, case in LEFT_OUT:
+        mutant, = (
+            m for m in world.mutants([file])
+            if (m.file, m.operator, m.before, m.after)
+            == (file, operator, before, after) and line in m.text
+        )
+        (_, result), = run_all(world, [mutant], 1, [])
+        assert result["stops"] == {"golden": case}

@@ -143,6 +143,10 @@ EXPORT = [
     "gemma4_wide_tp4",
     "gemma4_large_tp2",
     "gemma4_moe_tp2_ep2_etp2_pp2",
+    "ernie4_5_moe_late_tp2_ep2",
+    "gemma3_images_nine_tp2",
+    "qwen3_vl_frames_tp2",
+    "glm_moe_dsa_listed_ep2",
 ]
 
 
