@@ -13,9 +13,10 @@ from families import (
     QWEN2, WINDOWED,
 )
 from latent import (
-    BORROWED, DEEPSEEK2, DEEPSEEK3, DISPATCH, GEMMA3_IMAGES, GEMMA3_NINE,
-    GEMMA4, GEMMA4_EXPERTS, GEMMA4_LARGE, GLM_LITE, GLM_PREDICTING, GLM_SPARSE,
-    HYBRID_PREDICTING, KIMI, LISTED, MIMO_PREDICTING,
+    BORROWED, BORROWED_MOST, DEEPSEEK2, DEEPSEEK3, DISPATCH, GEMMA3_IMAGES,
+    GEMMA3_NINE, GEMMA4, GEMMA4_ALTERNATING, GEMMA4_EXPERTS, GEMMA4_LARGE,
+    GLM_LITE, GLM_PREDICTING, GLM_SPARSE, HYBRID_PREDICTING, KIMI, LISTED,
+    MIMO_PREDICTING,
 )
 
 
@@ -294,6 +295,11 @@ SEEING_FRAMES = {
     **SEEING_DENSE,
     "vision_config": {**SEEING_DENSE["vision_config"],
                       "temporal_patch_size": 3},
+}
+
+TEXT_SPARSE = {
+    **SEEING_SPARSE["text_config"],
+    "architectures": ["Qwen3_5MoeForCausalLM"],
 }
 
 
@@ -589,7 +595,14 @@ CASES = [
     Case("export_ernie4_5_moe_late_tp2_ep2",
          {**ERNIE, "moe_layer_start_index": 2}, geometry(tp=2, ep=2)),
     Case("export_gemma3_images_nine_tp2", GEMMA3_NINE, geometry(tp=2)),
+    Case("export_gemma4_alternating_tp2", GEMMA4_ALTERNATING,
+         {**geometry(tp=2), **BORROWED_MOST}),
     Case("export_qwen3_vl_frames_tp2", SEEING_FRAMES, geometry(tp=2)),
+    Case("export_qwen3_5_moe_text_ep2", TEXT_SPARSE, geometry(ep=2)),
+    Case("export_glm_moe_dsa_mtp_ep2",
+         {**GLM_SPARSE, "num_nextn_predict_layers": 1},
+         {**geometry(ep=2),
+          "provider": {**DISPATCH["provider"], "mtp_num_layers": 1}}),
     Case("export_glm_moe_dsa_listed_ep2",
          {**GLM_SPARSE, "index_topk_freq": 3, "index_skip_topk_offset": 2,
           "indexer_types": ["full", "full", "shared", "shared"]},

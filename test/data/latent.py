@@ -196,6 +196,13 @@ GEMMA4 = {
     "vocab_size_per_layer_input": 68,
 }
 
+# Both kinds right behind the last layer with keys of its own.
+GEMMA4_ALTERNATING = {
+    **GEMMA4,
+    "layer_types": ["sliding_attention", "full_attention"] * 3,
+    "num_kv_shared_layers": 3,
+}
+
 # Layers without a window use their keys as values.
 GEMMA4_LARGE = {
     **GEMMA4,
@@ -216,4 +223,7 @@ GEMMA4_EXPERTS = {
 # Config-only conversions export a norm for keys that the model has not.
 BORROWED = {
     "keys": {"drop": [r"layers\.[45]\.self_attn\.(k_norm|[kv]_proj)"]},
+}
+BORROWED_MOST = {
+    "keys": {"drop": [r"layers\.[345]\.self_attn\.(k_norm|[kv]_proj)"]},
 }

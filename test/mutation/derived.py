@@ -17,6 +17,39 @@ from stages import Case, Tools, bind
 from text import FamilyText
 
 
+# Models whose text is a family of its own: the family around it, and what it
+# is called. The real converter trains the text alone, or with towers, which the
+# family leaves as they are.
+AROUND = {"gemma4_text": ("gemma4", "Gemma4ForConditionalGeneration")}
+
+
+def around(case: Case, families: dict[str, str], folder: Path) -> Case | None:
+    """A golden case of a text model as the text of the model around it, whose
+    trainer and checkpoint put prefixes before the names."""
+    path = Path(case.arguments[1])
+    config = json.loads((path / "config.json").read_text())
+    if (config["model_type"] not in AROUND
+            or case.arguments[0] != "--golden"):
+        return None
+    outer, architecture = AROUND[config["model_type"]]
+    del config["architectures"]
+    copy = folder / "derived" / f"{case.name}_in_{outer}"
+    shutil.copytree(path, copy, copy_function=os.symlink)
+    changed = {"config.json": {
+        "model_type": outer, "architectures": [architecture],
+        "text_config": config}}
+    for side, pattern, prefix in (
+            ("sources.json", r"^", "language_model."),
+            ("tensors.json", r"^model\.", "model.language_model.")):
+        lines = json.loads((path / side).read_text())
+        changed[side] = [{**line, "name": re.sub(pattern, prefix, line["name"])}
+                         for line in lines]
+    for name, content in changed.items():
+        (copy / name).unlink()
+        (copy / name).write_text(json.dumps(content))
+    return Case("golden", copy.name, families[outer], ["--golden", str(copy)])
+
+
 def choices(texts: list[FamilyText]) -> list[tuple[str, str | None]]:
     """Keys that a config may leave out, and keys that may stand for another:
     (key, None) and (key, other)."""
@@ -95,9 +128,10 @@ OTHER_NAMES = {
          r"experts.local_experts.\2.\1"),
     ]),
     "not_fused": ("sources.json", [
-        (r"self_attention\.(linear_qkv|in_proj)\.layer_norm_weight$",
-         "input_layernorm.weight"),
-        (r"mlp\.linear_fc1\.layer_norm_weight$", "pre_mlp_layernorm.weight"),
+        (r"self_attention\.(?:linear_qkv|in_proj)\.layer_norm_(weight|bias)$",
+         r"input_layernorm.\1"),
+        (r"mlp\.linear_fc1\.layer_norm_(weight|bias)$",
+         r"pre_mlp_layernorm.\1"),
         (r"mixer\.in_proj\.layer_norm_weight$", "norm.weight"),
     ]),
     "other_release": ("sources.json", [

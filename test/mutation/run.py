@@ -27,7 +27,7 @@ import time
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from derived import derived_cases
+from derived import around, derived_cases
 from mutants import OPERATORS, Mutant, mutants_of
 from stages import (
     ROOT, BadInput, Case, Tools, bad_inputs, bind, digest, family_files,
@@ -95,7 +95,9 @@ class World:
         work.mkdir(parents=True)
         tools = Tools(self.binaries, self.model_folder,
                       self.out / "tools-original")
-        for case in golden_cases(families, shared, work):
+        golden = golden_cases(families, shared, work)
+        wrapped = (around(case, families, work) for case in golden)
+        for case in golden + [case for case in wrapped if case]:
             if only and not re.fullmatch(only, case.name):
                 continue
             if bind(case, tools, work):

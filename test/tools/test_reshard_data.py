@@ -147,6 +147,9 @@ EXPORT = [
     "gemma3_images_nine_tp2",
     "qwen3_vl_frames_tp2",
     "glm_moe_dsa_listed_ep2",
+    "glm_moe_dsa_mtp_ep2",
+    "gemma4_alternating_tp2",
+    "qwen3_5_moe_text_ep2",
 ]
 
 
