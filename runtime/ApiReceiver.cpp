@@ -146,16 +146,26 @@ static delta_status_t receiverRefreshes(const delta_receiver_t *receiver,
   return guarded(error, [&] {
     if (!receiver || !outCount)
       return missing("receiver_refreshes");
-    const std::vector<delta_refresh_call_t> &calls =
-        receiver->impl->getRefreshes();
-    *outCount = calls.size();
-    if (out && capacity < calls.size())
+    const std::vector<delta_refresh_call_t> *calls = nullptr;
+    Status status = receiver->impl->getRefreshes(calls);
+    if (status.failed())
+      return status;
+    *outCount = calls->size();
+    if (out && capacity < calls->size())
       return Status::error(
           DELTA_INVALID_ARGUMENT, "refreshes: room for %llu of %zu",
-          static_cast<unsigned long long>(capacity), calls.size());
+          static_cast<unsigned long long>(capacity), calls->size());
     if (out)
-      std::copy(calls.begin(), calls.end(), out);
+      std::copy(calls->begin(), calls->end(), out);
     return Status();
+  });
+}
+
+static delta_status_t receiverSetStream(delta_receiver_t *receiver,
+                                        void *stream, delta_error_t error) {
+  return guarded(error, [&] {
+    return receiver ? receiver->impl->setStream(stream)
+                    : missing("receiver_set_stream");
   });
 }
 
@@ -174,4 +184,5 @@ void delta::runtime::fillReceiver(delta_plan_api_t &api) {
   api.receiver_set_placement = receiverSetPlacement;
   api.receiver_check_layout = receiverCheckLayout;
   api.receiver_refreshes = receiverRefreshes;
+  api.receiver_set_stream = receiverSetStream;
 }

@@ -17,7 +17,6 @@
 #include "runtime/Receiver.h"
 
 #include <algorithm>
-#include <cstring>
 
 using namespace delta::runtime;
 
@@ -37,30 +36,24 @@ struct Piece {
 
 } // namespace
 
-/// Whether the element that is staged is the one that memory holds.
-static bool isEqual(const Piece &piece, uint32_t offset) {
+static ElementPair pairOf(const Piece &piece, uint32_t offset) {
   const LandingRow &row = *piece.tile->row;
   const uint32_t size = row.kernels->element_size;
   int64_t element = delta::device::elementAt(
       *row.box, delta::device::tileOf(*row.box, piece.tile->boxTile), offset,
       delta::device::Layout::image(*piece.image->image));
-  return memcmp(piece.image->data + element * size,
-                piece.tile->values + uint64_t(offset) * size, size) == 0;
+  return {piece.tile->values + uint64_t(offset) * size,
+          piece.image->data + element * size, size};
 }
 
-/// Counts differences among the elements of one parameter: those at the ends of
-/// its first and its last piece in memory, and some that `key` draws.
-static uint32_t countDifferences(const Piece *begin, const Piece *end,
-                                 uint64_t key, uint32_t &outCompared) {
+/// Lists elements of one parameter: those at the ends of its first and its last
+/// piece in memory, and some that `key` draws.
+static void drawPairs(const Piece *begin, const Piece *end, uint64_t key,
+                      std::vector<ElementPair> &out) {
   const Piece &last = end[-1];
-  uint32_t differ = 0;
-  auto compare = [&](const Piece &piece, uint32_t offset) {
-    ++outCompared;
-    differ += !isEqual(piece, offset);
-  };
   for (const Piece *piece : {begin, &last}) {
-    compare(*piece, 0);
-    compare(*piece, piece->tile->numElements - 1);
+    out.push_back(pairOf(*piece, 0));
+    out.push_back(pairOf(*piece, piece->tile->numElements - 1));
   }
   const uint64_t total = last.elementsBefore + last.tile->numElements;
   for (uint32_t i = 0; i < NumDrawn; ++i) {
@@ -69,19 +62,13 @@ static uint32_t countDifferences(const Piece *begin, const Piece *end,
         begin, end, element, [](uint64_t wanted, const Piece &other) {
           return wanted < other.elementsBefore;
         }));
-    compare(piece, uint32_t(element - piece.elementsBefore));
+    out.push_back(pairOf(piece, uint32_t(element - piece.elementsBefore)));
   }
-  return differ;
 }
 
-Status Receiver::checkLayout(double share) {
-  Status status = requireAll("check_layout");
-  if (status.failed())
-    return status;
-  if (held.empty() || !staged.isSeed())
-    return Status::error(DELTA_REFUSED,
-                         "rank %u: check_layout: no full sync is staged",
-                         landing.getRank());
+/// All staged tiles in all their images, by parameter and place.
+static std::vector<Piece> listPieces(const Landing &landing,
+                                     const std::vector<StagedTile> &tiles) {
   std::vector<Piece> pieces;
   for (const StagedTile &tile : tiles)
     for (size_t j = tile.row->firstImage; j < tile.row->endImage; ++j) {
@@ -95,6 +82,24 @@ Status Receiver::checkLayout(double share) {
   std::sort(pieces.begin(), pieces.end(), [](const Piece &a, const Piece &b) {
     return std::make_pair(a.param, a.begin) < std::make_pair(b.param, b.begin);
   });
+  return pieces;
+}
+
+Status Receiver::checkLayout(double share) {
+  Status status = requireAll("check_layout");
+  if (status.failed())
+    return status;
+  if (held.empty() || !staged.isSeed())
+    return Status::error(DELTA_REFUSED,
+                         "rank %u: check_layout: no full sync is staged",
+                         landing.getRank());
+  const std::vector<StagedTile> *tiles = nullptr;
+  status = intake->listTiles(landing, tiles);
+  if (status.failed())
+    return failure("check_layout", status);
+  std::vector<Piece> pieces = listPieces(landing, *tiles);
+  std::vector<ElementPair> pairs;
+  std::vector<std::pair<uint32_t, size_t>> params; ///< and end of their pairs
   for (size_t begin = 0, end; begin < pieces.size(); begin = end) {
     const uint32_t param = pieces[begin].param;
     uint64_t sum = 0;
@@ -103,19 +108,29 @@ Status Receiver::checkLayout(double share) {
       pieces[end].elementsBefore = sum;
       sum += pieces[end].tile->numElements;
     }
-    uint32_t compared = 0;
-    uint32_t differ = countDifferences(
-        pieces.data() + begin, pieces.data() + end,
-        delta::device::mix(run + staged.version) + (uint64_t(param) << 32),
-        compared);
-    if (differ > share * compared)
+    drawPairs(pieces.data() + begin, pieces.data() + end,
+              delta::device::mix(run + staged.version) +
+                  (uint64_t(param) << 32),
+              pairs);
+    params.emplace_back(param, pairs.size());
+  }
+  std::vector<uint8_t> differ;
+  status = intake->compareElements(pairs, differ);
+  if (status.failed())
+    return failure("check_layout", status);
+  size_t begin = 0;
+  for (auto [param, end] : params) {
+    auto count = std::count(differ.begin() + long(begin),
+                            differ.begin() + long(end), uint8_t(1));
+    if (double(count) > share * double(end - begin))
       return Status::error(
           DELTA_BIND_MISMATCH,
-          "rank %u: \"%s\": check_layout: %u of %u elements are not those of "
+          "rank %u: \"%s\": check_layout: %zu of %zu elements are not those of "
           "the full sync: its layout is not the plan's, as when the engine "
           "shuffled it after loading, or it was loaded from another checkpoint",
-          landing.getRank(), landing.paramName(param).c_str(), differ,
-          compared);
+          landing.getRank(), landing.paramName(param).c_str(), size_t(count),
+          end - begin);
+    begin = end;
   }
   return {};
 }

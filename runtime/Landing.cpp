@@ -12,7 +12,6 @@
 #include "runtime/Shard.h"
 
 #include <algorithm>
-#include <cstring>
 
 using namespace delta::runtime;
 
@@ -166,7 +165,14 @@ const LandingSection *Landing::findSection(const LandingSource &source,
 
 std::string Landing::paramName(uint32_t param) const { return names[param]; }
 
-void Landing::zeroPadding() const {
+int64_t Landing::getNumElements(uint32_t param) const {
+  const delta_class_t &type = side->getClass(params[param].classIndex);
+  return side->shapeOf(type, side->coordinates(rank)).numElements;
+}
+
+std::vector<std::pair<void *, uint64_t>> Landing::getPadded() const {
+  std::vector<std::pair<void *, uint64_t>> out;
   for (auto [param, numBytes] : padded)
-    memset(data[param], 0, numBytes);
+    out.emplace_back(data[param], numBytes);
+  return out;
 }

@@ -68,6 +68,12 @@ public:
   /// a bind; leaves everything as it was when one fails.
   Status rebind(const delta_param_t *params, uint32_t numParams);
 
+  /// Takes data that was checked for the same parameters.
+  void setData(std::vector<void *> checked) {
+    data = std::move(checked);
+    place();
+  }
+
   uint32_t getRank() const { return rank; }
   const std::vector<LandingSource> &getSources() const { return sources; }
   /// Position of a source rank, DELTA_NONE if it sends nothing here.
@@ -81,9 +87,14 @@ public:
   const std::vector<Param> &getParams() const { return params; }
   std::string paramName(uint32_t param) const;
 
-  /// Writes zeros to all parameters of a trainer or an engine of which some
-  /// elements have no source, such as the padding of a vocabulary.
-  void zeroPadding() const;
+  /// Data and sizes in bytes of all parameters of a trainer or an engine of
+  /// which some elements have no source, such as the padding of a vocabulary. A
+  /// full sync sets them to zero before it writes.
+  std::vector<std::pair<void *, uint64_t>> getPadded() const;
+  /// Data of the parameters.
+  const std::vector<void *> &getData() const { return data; }
+  /// Elements of a parameter of this rank.
+  int64_t getNumElements(uint32_t param) const;
 
 private:
   Status layOut(Expander &expander, const delta_kernels_t &kernels,
@@ -105,7 +116,7 @@ private:
   std::vector<LandingRow> rows;
   std::vector<LandingImage> images;
   std::vector<int64_t> numCovered; ///< elements with a source, by parameter
-  /// Parameters to be zeroed, with their sizes in bytes.
+  /// Those of getPadded, with their sizes in bytes.
   std::vector<std::pair<uint32_t, uint64_t>> padded;
 };
 

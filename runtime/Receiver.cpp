@@ -7,10 +7,7 @@
 
 #include "runtime/Receiver.h"
 
-#include "codegen/device/PackFormat.h"
-
-#include <algorithm>
-#include <cstring>
+#include "runtime/HostIntake.h"
 
 using namespace delta::runtime;
 
@@ -20,12 +17,17 @@ Status Receiver::create(const delta_tables_t &tables,
                         const delta_kernels_t &kernels, uint32_t rank,
                         const delta_param_t *params, uint32_t numParams,
                         uint64_t run, uint32_t numThreads,
-                        std::unique_ptr<Receiver> &out) {
+                        std::unique_ptr<Receiver> &out,
+                        std::unique_ptr<Intake> intake) {
   Status status = checkTables(tables);
   if (status.failed())
     return status;
   std::unique_ptr<Receiver> receiver(
       new Receiver(tables, kernels, run, numThreads));
+  if (intake)
+    receiver->intake = std::move(intake);
+  else
+    receiver->intake = std::make_unique<HostIntake>(receiver->pool);
   Expander expander(tables);
   receiver->placement = expander.getDestination().getSlots();
   status = Landing::create(expander, kernels, rank, params, numParams,
@@ -34,16 +36,49 @@ Status Receiver::create(const delta_tables_t &tables,
     return status;
   receiver->bound.take(params, numParams);
   receiver->progress.resize(receiver->landing.getSources().size());
-  out = std::move(receiver);
-  return {};
+  status = receiver->land("bind", receiver->landing, receiver->moved);
+  if (!status.failed())
+    out = std::move(receiver);
+  return status;
 }
 
+/// All is as it was when something fails.
 Status Receiver::rebind(const delta_param_t *params, uint32_t numParams) {
+  std::vector<void *> before = landing.getData();
   Status status = landing.rebind(params, numParams);
   if (status.failed())
     return status;
+  if (moved)
+    moved->setData(landing.getData());
+  status = land("rebind", landing, moved);
+  if (status.failed()) {
+    landing.setData(before);
+    if (moved)
+      moved->setData(std::move(before));
+    return status;
+  }
   bound.take(params, numParams);
-  return moved ? moved->rebind(params, numParams) : status;
+  return status;
+}
+
+Status Receiver::failure(const char *call, const Status &status) const {
+  return Status::error(status.getCode(), "rank %u: %s: %s", landing.getRank(),
+                       call, status.getText().c_str());
+}
+
+/// The memory that messages land in has changed.
+Status Receiver::land(const char *call, const Landing &to,
+                      const std::optional<Landing> &toMoved) {
+  Status status = intake->checkMemory(to);
+  if (status.failed())
+    return status;
+  status = intake->land(to, toMoved ? &*toMoved : nullptr);
+  return status.failed() ? failure(call, status) : status;
+}
+
+Status Receiver::setStream(void *stream) {
+  Status status = intake->setStream(stream);
+  return status.failed() ? failure("set_stream", status) : status;
 }
 
 /// All is made before anything is replaced.
@@ -60,6 +95,9 @@ Status Receiver::setPlacement(const uint32_t *experts, uint32_t numTables,
                          landing.getRank(), status.getText().c_str());
   if (next->getFingerprint() == placement->getFingerprint())
     return {};
+  // Rows are about to change.
+  if (Status found = findRefreshes(); found.failed())
+    return found;
   // What was not committed moves from where it was before.
   std::shared_ptr<const Slots> from = isMoving ? previous : placement;
   Expander expander(tables, next);
@@ -68,6 +106,8 @@ Status Receiver::setPlacement(const uint32_t *experts, uint32_t numTables,
   std::optional<Landing> madeMoved;
   if (!status.failed() && version)
     status = expandMoved(next, from, madeMoved);
+  if (!status.failed())
+    status = land("set_placement", made, madeMoved);
   if (status.failed())
     return status;
   std::vector<Progress> none(made.getSources().size());
@@ -137,7 +177,10 @@ Status Receiver::readyForMoved(const MessageHeader &header) {
                          "was in placement %016llx; a full sync is required",
                          number(header.previous),
                          number(from->getFingerprint()));
-  return moved ? Status() : expandMoved(placement, from, moved);
+  if (moved)
+    return {};
+  Status status = expandMoved(placement, from, moved);
+  return status.failed() ? status : intake->land(landing, &*moved);
 }
 
 /// All rounds of a source come once and in order.
@@ -189,44 +232,19 @@ Status Receiver::checkVersion(const MessageHeader &header) {
   return {};
 }
 
-Status Receiver::readSections(const MessageHeader &header,
-                              const std::vector<SectionView> &views) {
-  const Landing &to = landingOf(header);
-  const uint32_t source = to.findSource(header.source);
-  size_t first = tiles.size();
-  for (size_t i = 0; i < views.size(); ++i) {
-    uint32_t set = views[i].header.set;
-    if (i > 0 && set <= views[i - 1].header.set)
-      return Status::error(DELTA_CORRUPT, "set %u: out of order", set);
-    const LandingSection *section =
-        source == DELTA_NONE ? nullptr
-                             : to.findSection(to.getSources()[source], set);
-    if (!section)
-      return Status::error(DELTA_CORRUPT, "set %u: not for this rank", set);
-    Status status =
-        readSection(to, *section, views[i],
-                    /*isWhole=*/header.isSeed() || header.isMoved(), tiles);
-    if (status.failed())
-      return status;
-  }
-  return checkOffsets(pool, tiles, first);
-}
-
 /// Tiles ascend within a message; they do over all rounds of a source, so none
 /// comes twice. A full sync has all, and so has a move of what moves.
-Status Receiver::checkOrder(const MessageHeader &header, size_t firstTile,
+Status Receiver::checkOrder(const MessageHeader &header, const StagedSpan &span,
                             Progress &known) const {
-  if (tiles.size() > firstTile) {
-    const StagedTile &first = tiles[firstTile];
-    if (known.row &&
-        (first.row < known.row ||
-         (first.row == known.row && first.boxTile <= known.boxTile)))
+  if (span.numTiles) {
+    const LandedTile &first = span.first, &last = known.last;
+    if (last.row && (first.row < last.row ||
+                     (first.row == last.row && first.boxTile <= last.boxTile)))
       return Status::error(
           DELTA_CORRUPT, "round %u: a tile of an earlier round", header.round);
-    known.row = tiles.back().row;
-    known.boxTile = tiles.back().boxTile;
+    known.last = span.last;
   }
-  known.numTiles += tiles.size() - firstTile;
+  known.numTiles += span.numTiles;
   known.numRounds = header.numRounds;
   ++known.round;
   if (!(header.isSeed() || header.isMoved()) || !known.isComplete())
@@ -247,150 +265,6 @@ Status Receiver::checkOrder(const MessageHeader &header, size_t firstTile,
                          header.kind(), number(known.numTiles),
                          number(required));
   return {};
-}
-
-/// Takes `held` over when all is well; else leaves everything as it was.
-Status Receiver::stageHeld(Held &message, uint32_t expectedSource) {
-  const uint8_t *bytes = static_cast<const uint8_t *>(message.lent.data);
-  MessageHeader header;
-  std::vector<SectionView> views;
-  size_t oldTiles = tiles.size();
-  Status status = readFrame(bytes, message.lent.size, header, views);
-  // Before the frame is checked, only the transport knows who sent it.
-  std::string from = expectedSource == DELTA_NONE
-                         ? std::string("message")
-                         : "source " + std::to_string(expectedSource);
-  if (!status.failed()) {
-    from = "source " + std::to_string(header.source);
-    if (expectedSource != DELTA_NONE && header.source != expectedSource)
-      status =
-          Status::error(DELTA_REFUSED, "came from source %u", expectedSource);
-  }
-  if (!status.failed())
-    status = checkIdentity(header);
-  if (!status.failed())
-    status = checkVersion(header);
-  if (!status.failed())
-    status = checkRound(header);
-  if (!status.failed())
-    status = readSections(header, views);
-  Progress known;
-  if (!status.failed()) {
-    known = progress[landing.findSource(header.source)];
-    status = checkOrder(header, oldTiles, known);
-  }
-  if (status.failed()) {
-    tiles.resize(oldTiles);
-    return Status::error(status.getCode(), "rank %u: %s: stage: %s",
-                         landing.getRank(), from.c_str(),
-                         status.getText().c_str());
-  }
-  message.source = landing.findSource(header.source);
-  progress[message.source] = known;
-  if (held.empty())
-    staged = header;
-  held.push_back(std::move(message));
-  return {};
-}
-
-Status Receiver::stage(delta_bytes_t message) {
-  if (!message.data)
-    return Status::error(DELTA_INVALID_ARGUMENT, "rank %u: stage: no message",
-                         landing.getRank());
-  Held copy;
-  copy.copy.grow(message.size);
-  if (message.size)
-    memcpy(copy.copy.data(), message.data, message.size);
-  copy.lent = {copy.copy.data(), message.size};
-  return stageHeld(copy, DELTA_NONE);
-}
-
-/// Rounds that should follow a message, DELTA_NONE if it does not say.
-static uint32_t roundsLeft(delta_bytes_t message) {
-  if (message.size < HeaderBytes)
-    return DELTA_NONE;
-  MessageHeader header = readHeader(static_cast<const uint8_t *>(message.data));
-  if (header.magic != WireMagic || header.wireVersion != WireVersion ||
-      header.round >= header.numRounds)
-    return DELTA_NONE;
-  return header.numRounds - 1 - header.round;
-}
-
-/// Receives one message and stages it if it is wanted. `outReceived` tells a
-/// message that does not fit from one that did not come.
-Status Receiver::receiveRound(uint32_t source,
-                              const delta_transport_t &transport, bool isWanted,
-                              bool &outReceived, uint32_t &outLeft) {
-  Held message;
-  message.transport = transport;
-  char text[512] = "";
-  delta_status_t code =
-      transport.receive(transport.context, source, landing.getRank(),
-                        &message.lent, {text, sizeof(text)});
-  outReceived = code == DELTA_OK;
-  if (!outReceived)
-    return Status::error(code, "rank %u: source %u: receive: %s",
-                         landing.getRank(), source, text);
-  outLeft = roundsLeft(message.lent);
-  // The kernels read offsets and values in place, so they must be aligned.
-  bool aligned =
-      reinterpret_cast<uintptr_t>(message.lent.data) % device::PartAlignment ==
-      0;
-  delta_bytes_t lent = message.lent;
-  Status status;
-  if (isWanted)
-    status = aligned ? stageHeld(message, source) : stage(lent);
-  if (!isWanted || !aligned || status.failed())
-    transport.release(transport.context, source, landing.getRank(), lent);
-  return status;
-}
-
-/// All rounds of a source, also after one that does not fit. A message that
-/// does not check may lie about their number: then too few or too many are
-/// waited for, and the next sync is refused or this one times out.
-Status Receiver::receiveFrom(uint32_t source,
-                             const delta_transport_t &transport,
-                             bool &outReceived) {
-  uint32_t said = DELTA_NONE;
-  Status failure =
-      receiveRound(source, transport, /*isWanted=*/true, outReceived, said);
-  uint32_t left = said == DELTA_NONE ? 0 : said;
-  while (outReceived && left) {
-    Status status =
-        receiveRound(source, transport, !failure.failed(), outReceived, said);
-    if (status.failed() && !failure.failed())
-      failure = status;
-    left = std::min(left - 1, said);
-  }
-  return failure;
-}
-
-/// Messages are taken from every source even when an earlier one does not fit:
-/// the next sync shall not find what is left of this one.
-Status Receiver::receive(const delta_transport_t &transport) {
-  Status failure;
-  for (const LandingSource &source : landing.getSources()) {
-    bool received;
-    Status status = receiveFrom(source.rank, transport, received);
-    if (status.failed() && !failure.failed())
-      failure = status;
-    if (!received)
-      break;
-  }
-  if (failure.failed())
-    discard();
-  return failure;
-}
-
-void Receiver::discard() {
-  for (Held &message : held)
-    if (message.transport.release)
-      message.transport.release(message.transport.context,
-                                landing.getSources()[message.source].rank,
-                                landing.getRank(), message.lent);
-  held.clear();
-  progress.assign(progress.size(), Progress());
-  tiles.clear();
 }
 
 Status Receiver::requireAll(const char *call) const {

@@ -16,8 +16,7 @@
 #define DELTA_RUNTIME_RECEIVER_H
 
 #include "runtime/Bind.h"
-#include "runtime/Buffer.h"
-#include "runtime/Stage.h"
+#include "runtime/Intake.h"
 
 #include <memory>
 
@@ -25,13 +24,18 @@ namespace delta::runtime {
 
 class Receiver {
 public:
-  /// Borrows tables, kernels and the data of the parameters.
+  /// Borrows tables, kernels and the data of the parameters. `intake` is what
+  /// touches memory; null: the host's.
   static Status create(const delta_tables_t &tables,
                        const delta_kernels_t &kernels, uint32_t rank,
                        const delta_param_t *params, uint32_t numParams,
                        uint64_t run, uint32_t numThreads,
-                       std::unique_ptr<Receiver> &out);
+                       std::unique_ptr<Receiver> &out,
+                       std::unique_ptr<Intake> intake = nullptr);
   ~Receiver() { discard(); }
+
+  /// See receiver_set_stream of the ABI.
+  Status setStream(void *stream);
 
   /// Takes the data of the same parameters from elsewhere; the caller has moved
   /// the values.
@@ -56,9 +60,7 @@ public:
   /// the first parameter of which more than `share` of them differ.
   Status checkLayout(double share);
   /// What the last commit asks for, by refresh and parameter.
-  const std::vector<delta_refresh_call_t> &getRefreshes() const {
-    return refreshes;
-  }
+  Status getRefreshes(const std::vector<delta_refresh_call_t> *&out);
   /// Compares what is staged with memory and drops it.
   Status compare(uint64_t &outMismatches, Status &outFirst);
   uint64_t getVersion() const { return version; }
@@ -70,20 +72,26 @@ public:
   const Landing &getLanding() const { return landing; }
 
 private:
-  /// A staged message: a copy, or lent by a transport.
+  /// A staged message, and what lent it.
   struct Held {
-    Buffer copy;
-    delta_transport_t transport = {};
+    Message message;
+    delta_transport_t transport = {}; ///< without release: nothing is lent
     delta_bytes_t lent = {nullptr, 0};
     uint32_t source = 0; ///< its position
+  };
+  /// What a call of `receive` knows of a source.
+  struct Incoming {
+    uint32_t rank = 0;
+    uint32_t left = 1; ///< messages that should still come
+    bool isFirst = true;
+    Status failure;
   };
   /// What is staged of a source.
   struct Progress {
     uint32_t round = 0;     ///< the next one
     uint32_t numRounds = 0; ///< 0: nothing is staged
     uint64_t numTiles = 0;
-    const LandingRow *row = nullptr; ///< of the last tile
-    int64_t boxTile = -1;
+    LandedTile last;
 
     bool isComplete() const { return numRounds && round == numRounds; }
   };
@@ -99,23 +107,27 @@ private:
                      const std::shared_ptr<const Slots> &from,
                      std::optional<Landing> &out) const;
   Status readyForMoved(const MessageHeader &header);
-  Status stageHeld(Held &message, uint32_t expectedSource);
-  Status receiveRound(uint32_t source, const delta_transport_t &transport,
-                      bool isWanted, bool &outReceived, uint32_t &outLeft);
-  Status receiveFrom(uint32_t source, const delta_transport_t &transport,
-                     bool &outReceived);
+  Status failure(const char *call, const Status &status) const;
+  Status land(const char *call, const Landing &to,
+              const std::optional<Landing> &toMoved);
+  Status stageHeld(Held &held);
+  Status check(Message &message, MessageHeader &header, Progress &known,
+               std::string &outFrom);
+  void receiveRound(std::vector<Incoming> &sources,
+                    const delta_transport_t &transport, bool &outIsOver);
+  Status take(Incoming &source, const delta_transport_t &transport,
+              Held &outHeld);
+  void stageBatch(std::vector<Held> &batch, std::vector<Incoming *> &sources);
+  void finish(Incoming &source, Held &message);
+  void release(Held &message);
   Status checkIdentity(const MessageHeader &header) const;
   Status checkVersion(const MessageHeader &header);
   Status checkRound(const MessageHeader &header) const;
-  Status readSections(const MessageHeader &header,
-                      const std::vector<SectionView> &views);
-  Status checkOrder(const MessageHeader &header, size_t firstTile,
+  Status checkOrder(const MessageHeader &header, const StagedSpan &span,
                     Progress &progress) const;
   Status requireAll(const char *call) const;
-  template <typename Visit> void forEachImage(const Visit &visit);
-  std::vector<delta_refresh_call_t> findRefreshes() const;
-  Status describe(const StagedTile &tile, const LandingImage &image,
-                  uint32_t index) const;
+  Status findRefreshes();
+  Status describe(const Difference &difference) const;
 
   const delta_tables_t &tables;
   const delta_kernels_t &kernels;
@@ -127,14 +139,16 @@ private:
   bool isMoving = false; ///< what moved from there is not committed yet
   Landing landing;
   std::optional<Landing> moved; ///< what moves here from `previous`
+  std::unique_ptr<Intake> intake;
   BoundAddresses bound;
   uint64_t version = 0;
 
-  std::vector<Held> held;         ///< staged messages
-  std::vector<Progress> progress; ///< by position of the source
-  MessageHeader staged;           ///< of the first of them
-  std::vector<StagedTile> tiles;
+  std::vector<Held> held;                      ///< staged messages
+  std::vector<Progress> progress;              ///< by position of the source
+  MessageHeader staged;                        ///< of the first of them
   std::vector<delta_refresh_call_t> refreshes; ///< of the last commit
+  bool isRefreshed = false; ///< ... which was not asked for its rows yet
+  bool wasMoved = false;    ///< ... and wrote to `moved`
 };
 
 } // namespace delta::runtime

@@ -183,13 +183,6 @@ void SectionReader::placeTiles() {
   }
 }
 
-Status delta::runtime::readSection(const Landing &landing,
-                                   const LandingSection &section,
-                                   const SectionView &view, bool isWhole,
-                                   std::vector<StagedTile> &outTiles) {
-  return SectionReader(landing, section, view, isWhole, outTiles).read();
-}
-
 /// Strictly ascending, and the last one inside the tile.
 static bool offsetsFit(const StagedTile &tile) {
   if (!tile.offsets)
@@ -200,9 +193,9 @@ static bool offsetsFit(const StagedTile &tile) {
   return ascending && tile.offsets[tile.count - 1] < tile.numElements;
 }
 
-Status delta::runtime::checkOffsets(Pool &pool,
-                                    const std::vector<StagedTile> &tiles,
-                                    size_t first) {
+/// Checks the offsets of tiles [first, end).
+static Status checkOffsets(Pool &pool, const std::vector<StagedTile> &tiles,
+                           size_t first) {
   std::atomic<bool> fit{true};
   pool.run(int64_t(tiles.size() - first), /*grain=*/64,
            [&](int64_t begin, int64_t end, uint32_t) {
@@ -213,4 +206,37 @@ Status delta::runtime::checkOffsets(Pool &pool,
   if (!fit)
     return Status::error(DELTA_CORRUPT, "offsets do not ascend in their tile");
   return {};
+}
+
+Status delta::runtime::readSections(Pool &pool, const Landing &landing,
+                                    const MessageHeader &header,
+                                    const std::vector<SectionView> &views,
+                                    std::vector<StagedTile> &tiles,
+                                    StagedSpan &outSpan) {
+  const uint32_t source = landing.findSource(header.source);
+  const size_t first = tiles.size();
+  for (size_t i = 0; i < views.size(); ++i) {
+    uint32_t set = views[i].header.set;
+    if (i > 0 && set <= views[i - 1].header.set)
+      return Status::error(DELTA_CORRUPT, "set %u: out of order", set);
+    const LandingSection *section =
+        source == DELTA_NONE
+            ? nullptr
+            : landing.findSection(landing.getSources()[source], set);
+    if (!section)
+      return Status::error(DELTA_CORRUPT, "set %u: not for this rank", set);
+    Status status =
+        SectionReader(landing, *section, views[i],
+                      /*isWhole=*/header.isSeed() || header.isMoved(), tiles)
+            .read();
+    if (status.failed())
+      return status;
+  }
+  outSpan = {};
+  outSpan.numTiles = tiles.size() - first;
+  if (outSpan.numTiles) {
+    outSpan.first = {tiles[first].row, tiles[first].boxTile};
+    outSpan.last = {tiles.back().row, tiles.back().boxTile};
+  }
+  return checkOffsets(pool, tiles, first);
 }

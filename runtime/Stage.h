@@ -44,16 +44,25 @@ struct StagedTile {
 Status readFrame(const uint8_t *message, uint64_t numBytes,
                  MessageHeader &outHeader, std::vector<SectionView> &outViews);
 
-/// Checks all of a section but its offsets and appends its tiles. The body is
-/// aligned to 8 bytes. With `isWhole` every tile that is
-/// present must be dense.
-Status readSection(const Landing &landing, const LandingSection &section,
-                   const SectionView &view, bool isWhole,
-                   std::vector<StagedTile> &outTiles);
+/// A tile of a row; by (row, boxTile) they are in the order of messages.
+struct LandedTile {
+  const LandingRow *row = nullptr;
+  int64_t boxTile = -1;
+};
 
-/// Checks the offsets of tiles [first, end).
-Status checkOffsets(Pool &pool, const std::vector<StagedTile> &tiles,
-                    size_t first);
+/// The tiles of a message: they ascend from the first to the last.
+struct StagedSpan {
+  uint64_t numTiles = 0;
+  LandedTile first, last;
+};
+
+/// Checks all sections of a message whose frame was read, and appends their
+/// tiles. Bodies are aligned to 8 bytes. Every tile of a full sync, and of
+/// experts that moved, must be dense.
+Status readSections(Pool &pool, const Landing &landing,
+                    const MessageHeader &header,
+                    const std::vector<SectionView> &views,
+                    std::vector<StagedTile> &outTiles, StagedSpan &outSpan);
 
 } // namespace delta::runtime
 

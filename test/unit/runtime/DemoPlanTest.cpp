@@ -316,6 +316,16 @@ TEST_F(DemoPlanTest, HasACapacityAndCanBeBoundAgain) {
             DELTA_INVALID_ARGUMENT);
   EXPECT_STREQ(text, "receiver_rebind: a pointer is null");
 
+  // A plan for the host takes no stream of a GPU.
+  expectOk(api->receiver_set_stream(receiver, nullptr, error));
+  EXPECT_EQ(api->receiver_set_stream(receiver, text, error),
+            DELTA_INVALID_ARGUMENT);
+  EXPECT_STREQ(text, "rank 0: set_stream: a plan for the host has no streams, "
+                     "required: null");
+  EXPECT_EQ(api->receiver_set_stream(nullptr, nullptr, error),
+            DELTA_INVALID_ARGUMENT);
+  EXPECT_STREQ(text, "receiver_set_stream: a pointer is null");
+
   api->inproc_destroy(inproc);
   api->receiver_destroy(receiver);
   for (delta_sender_t *sender : senders)

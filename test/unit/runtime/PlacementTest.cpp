@@ -479,8 +479,10 @@ TEST_F(LayoutTest, NeedsAStagedFullSync) {
 static std::vector<std::string> refreshesOf(const EngineCluster &cluster,
                                             uint32_t rank) {
   std::vector<std::string> out;
-  for (const delta_refresh_call_t &call :
-       cluster.receivers[rank]->getRefreshes())
+  const std::vector<delta_refresh_call_t> *calls = nullptr;
+  Status status = cluster.receivers[rank]->getRefreshes(calls);
+  EXPECT_FALSE(status.failed()) << status.getText();
+  for (const delta_refresh_call_t &call : *calls)
     out.push_back(
         std::string(cluster.memory[rank]->getBound()[call.param].name) + "." +
         cluster.plan.refreshes[call.refresh].method);
