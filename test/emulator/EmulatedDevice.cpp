@@ -9,8 +9,12 @@
 
 #include "EmulatedDevice.h"
 #include "codegen/device/AdvanceKernel.cuh"
+#include "codegen/device/CompareKernel.cuh"
 #include "codegen/device/DiffKernel.cuh"
+#include "codegen/device/FrameKernel.cuh"
+#include "codegen/device/ScatterKernel.cuh"
 #include "codegen/device/SealKernel.cuh"
+#include "codegen/device/StageKernel.cuh"
 
 #include <cstdio>
 #include <cstdlib>
