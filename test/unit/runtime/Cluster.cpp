@@ -26,7 +26,8 @@ const delta_kernels_t &delta::test::testKernels() {
   return kernels;
 }
 
-RankMemory::RankMemory(const Side &side, uint32_t rank, bool unaligned)
+RankMemory::RankMemory(const Side &side, uint32_t rank, bool unaligned,
+                       const std::shared_ptr<Device> &device)
     : instances(side.params(rank)) {
   for (const Param &param : instances) {
     const delta_class_t &type = side.getClass(param.classIndex);
@@ -35,8 +36,16 @@ RankMemory::RankMemory(const Side &side, uint32_t rank, bool unaligned)
     const ParamShape shape = side.shapeOf(type, side.coordinates(rank));
     counts.push_back(shape.numElements);
     size_t begin = GuardBytes + (unaligned ? size : 0);
-    bytes.emplace_back(begin + size_t(counts.back()) * size + GuardBytes,
-                       GuardByte);
+    Storage &storage = bytes.emplace_back();
+    storage.size = begin + size_t(counts.back()) * size + GuardBytes;
+    if (device) {
+      EXPECT_FALSE(storage.device.allocate(device, storage.size).failed());
+      storage.begin = storage.device.as();
+    } else {
+      storage.host.resize(storage.size);
+      storage.begin = storage.host.data();
+    }
+    memset(storage.begin, GuardByte, storage.size);
     begins.push_back(begin);
     delta_param_t out = {};
     out.chunk = side.chunkOf(type, param.layer);
@@ -50,31 +59,31 @@ RankMemory::RankMemory(const Side &side, uint32_t rank, bool unaligned)
   }
   for (size_t i = 0; i < bound.size(); ++i) {
     bound[i].name = names[i].c_str();
-    bound[i].data = bytes[i].data() + begins[i];
+    bound[i].data = bytes[i].begin + begins[i];
   }
 }
 
 uint64_t RankMemory::get(uint32_t param, int64_t element) const {
   uint32_t size = elementSize(bound[param].dtype);
   uint64_t bits = 0;
-  memcpy(&bits, bytes[param].data() + begins[param] + size_t(element) * size,
+  memcpy(&bits, bytes[param].begin + begins[param] + size_t(element) * size,
          size);
   return bits;
 }
 
 void RankMemory::set(uint32_t param, int64_t element, uint64_t bits) {
   uint32_t size = elementSize(bound[param].dtype);
-  memcpy(bytes[param].data() + begins[param] + size_t(element) * size, &bits,
+  memcpy(bytes[param].begin + begins[param] + size_t(element) * size, &bits,
          size);
 }
 
 bool RankMemory::guardsIntact() const {
   for (size_t i = 0; i < bytes.size(); ++i) {
     for (size_t at = 0; at < begins[i]; ++at)
-      if (bytes[i][at] != GuardByte)
+      if (bytes[i].begin[at] != GuardByte)
         return false;
-    for (size_t at = bytes[i].size() - GuardBytes; at < bytes[i].size(); ++at)
-      if (bytes[i][at] != GuardByte)
+    for (size_t at = bytes[i].size - GuardBytes; at < bytes[i].size; ++at)
+      if (bytes[i].begin[at] != GuardByte)
         return false;
   }
   return true;
@@ -83,6 +92,7 @@ bool RankMemory::guardsIntact() const {
 Cluster::Cluster(const TestPlan &plan, ClusterOptions options)
     : plan(plan), inproc(std::chrono::seconds(5)) {
   const delta_tables_t &tables = plan.getTables();
+  device = makeTargetDevice(tables);
   Side source(tables, DELTA_SOURCE), destination(tables, DELTA_DESTINATION);
   senders.resize(source.getNumRanks());
   stats.resize(senders.size());
@@ -97,12 +107,13 @@ Cluster::Cluster(const TestPlan &plan, ClusterOptions options)
   }
   receivers.resize(destination.getNumRanks());
   for (uint32_t rank = 0; rank < destination.getNumRanks(); ++rank) {
-    destinationMemory.push_back(
-        std::make_unique<RankMemory>(destination, rank, options.unaligned));
+    destinationMemory.push_back(std::make_unique<RankMemory>(
+        destination, rank, options.unaligned, device));
     auto &bound = destinationMemory.back()->getBound();
     Status status = Receiver::create(tables, testKernels(), rank, bound.data(),
                                      uint32_t(bound.size()), options.run,
-                                     options.numThreads, receivers[rank]);
+                                     options.numThreads, receivers[rank],
+                                     makeTargetIntake(device, tables));
     EXPECT_FALSE(status.failed()) << status.getText();
   }
 }

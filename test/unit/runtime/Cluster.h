@@ -14,11 +14,13 @@
 #ifndef DELTA_TEST_UNIT_RUNTIME_CLUSTER_H
 #define DELTA_TEST_UNIT_RUNTIME_CLUSTER_H
 
+#include "Target.h"
 #include "TestPlan.h"
 
 #include "runtime/Inproc.h"
 #include "runtime/Receiver.h"
 #include "runtime/Sender.h"
+#include "runtime/device/Device.h"
 
 #include <functional>
 #include <memory>
@@ -26,10 +28,12 @@
 namespace delta::test {
 
 /// The parameters of one rank, each with a guard on either side and, if asked,
-/// moved off its natural 16-byte alignment by one element.
+/// moved off its natural 16-byte alignment by one element. With a device they
+/// lie in its memory, which must be one that the host reads too.
 class RankMemory {
 public:
-  RankMemory(const runtime::Side &side, uint32_t rank, bool unaligned);
+  RankMemory(const runtime::Side &side, uint32_t rank, bool unaligned,
+             const std::shared_ptr<runtime::Device> &device = nullptr);
 
   const std::vector<runtime::Param> &getParams() const { return instances; }
   std::vector<delta_param_t> &getBound() { return bound; }
@@ -41,7 +45,14 @@ public:
 private:
   std::vector<runtime::Param> instances;
   std::vector<std::string> names;
-  std::vector<std::vector<uint8_t>> bytes;
+  /// Bytes of a parameter with its guards.
+  struct Storage {
+    std::vector<uint8_t> host;
+    runtime::DeviceBuffer device;
+    uint8_t *begin = nullptr;
+    size_t size = 0;
+  };
+  std::vector<Storage> bytes;
   std::vector<size_t> begins;
   std::vector<int64_t> counts;
   std::vector<delta_param_t> bound;
@@ -80,6 +91,7 @@ public:
   std::vector<std::vector<uint8_t>> allMessages() const;
 
   const TestPlan &plan;
+  std::shared_ptr<runtime::Device> device; ///< of the receivers, or null
   std::vector<std::unique_ptr<RankMemory>> sourceMemory, destinationMemory;
   std::vector<std::unique_ptr<runtime::Sender>> senders;
   std::vector<std::unique_ptr<runtime::Receiver>> receivers;

@@ -110,6 +110,7 @@ uint64_t EngineCluster::countMismatches(std::string &outFirst) const {
 EngineCluster::EngineCluster(const EnginePlan &plan)
     : placement({plan.slotExperts}), plan(plan),
       inproc(std::chrono::seconds(5)) {
+  device = makeTargetDevice(plan.tables);
   Side source(plan.tables, DELTA_SOURCE), to(plan.tables, DELTA_DESTINATION);
   senders.resize(NumSources);
   for (uint32_t rank = 0; rank < NumSources; ++rank) {
@@ -122,15 +123,15 @@ EngineCluster::EngineCluster(const EnginePlan &plan)
   }
   receivers.resize(NumReceivers);
   for (uint32_t rank = 0; rank < NumReceivers; ++rank) {
-    memory.push_back(std::make_unique<RankMemory>(to, rank, false));
+    memory.push_back(std::make_unique<RankMemory>(to, rank, false, device));
     RankMemory &own = *memory.back();
     for (uint32_t i = 0; i < own.getParams().size(); ++i)
       for (int64_t e = 0; e < own.getNumElements(i); ++e)
         own.set(i, e, Untouched);
     auto &bound = own.getBound();
-    Status status =
-        Receiver::create(plan.tables, testKernels(), rank, bound.data(),
-                         uint32_t(bound.size()), 5, 1, receivers[rank]);
+    Status status = Receiver::create(
+        plan.tables, testKernels(), rank, bound.data(), uint32_t(bound.size()),
+        5, 1, receivers[rank], makeTargetIntake(device, plan.tables));
     EXPECT_FALSE(status.failed()) << status.getText();
   }
 }

@@ -44,6 +44,7 @@ public:
   uint64_t numHeld(uint32_t rank) const;
 
   const EnginePlan &plan;
+  std::shared_ptr<runtime::Device> device; ///< of the receivers, or null
   std::vector<std::unique_ptr<RankMemory>> sourceMemory, memory;
   runtime::Inproc inproc; ///< lends what the receivers have staged
   std::vector<std::unique_ptr<runtime::Sender>> senders;

@@ -48,7 +48,9 @@ protected:
   void move(std::unique_ptr<RankMemory> &memory, delta_side_id_t id,
             uint32_t rank) {
     Side side(plan.getTables(), id);
-    auto moved = std::make_unique<RankMemory>(side, rank, /*unaligned=*/true);
+    auto moved = std::make_unique<RankMemory>(
+        side, rank, /*unaligned=*/true,
+        id == DELTA_DESTINATION ? cluster.device : nullptr);
     for (uint32_t i = 0; i < moved->getParams().size(); ++i)
       for (int64_t at = 0; at < moved->getNumElements(i); ++at) {
         moved->set(i, at, memory->get(i, at));
