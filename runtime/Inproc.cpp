@@ -7,22 +7,56 @@
 
 #include "runtime/Inproc.h"
 
+#include <cstdlib>
 #include <cstring>
 
 using namespace delta::runtime;
 
+namespace {
+
+class HostMessages : public MessageMemory {
+public:
+  Status allocate(uint64_t numBytes, void *&out) override {
+    out = malloc(numBytes);
+    return out ? Status() : Status::error(DELTA_NO_MEMORY, "out of memory");
+  }
+  void free(void *pointer) override { ::free(pointer); }
+  Status write(void *to, const delta_bytes_t *parts,
+               uint32_t numParts) override {
+    auto *at = static_cast<uint8_t *>(to);
+    for (uint32_t i = 0; i < numParts; at += parts[i++].size)
+      if (parts[i].size)
+        memcpy(at, parts[i].data, parts[i].size);
+    return {};
+  }
+};
+
+} // namespace
+
+Inproc::Inproc(std::chrono::milliseconds timeout,
+               std::shared_ptr<MessageMemory> memory)
+    : timeout(timeout),
+      memory(memory ? std::move(memory) : std::make_shared<HostMessages>()) {}
+
 Status Inproc::send(uint32_t source, uint32_t destination,
                     const delta_bytes_t *parts, uint32_t numParts) {
-  Message message = {{}, 0};
+  auto failure = [&](const Status &status) {
+    return Status::error(status.getCode(), "source %u to destination %u: %s",
+                         source, destination, status.getText().c_str());
+  };
   uint64_t size = 0;
   for (uint32_t i = 0; i < numParts; ++i)
     size += parts[i].size;
-  message.bytes.grow(size + 1); // an empty message has an address too
-  for (uint32_t i = 0; i < numParts; ++i) {
-    if (parts[i].size)
-      memcpy(message.bytes.data() + message.size, parts[i].data, parts[i].size);
-    message.size += parts[i].size;
-  }
+  void *bytes = nullptr;
+  Status status = memory->allocate(size + 1, bytes); // also an empty message
+  if (status.failed())
+    return failure(status);
+  Message message = {
+      Bytes(bytes, [from = memory.get()](void *old) { from->free(old); }),
+      size};
+  status = memory->write(bytes, parts, numParts);
+  if (status.failed())
+    return failure(status);
   std::lock_guard<std::mutex> lock(mutex);
   if (closed)
     return Status::error(DELTA_REFUSED,
@@ -49,14 +83,14 @@ Status Inproc::receive(uint32_t source, uint32_t destination,
         source, destination, static_cast<long long>(timeout.count()));
   Message message = std::move(box.front());
   box.pop_front();
-  outMessage = {message.bytes.data(), message.size};
+  outMessage = {message.bytes.get(), message.size};
   lent.emplace(outMessage.data, std::move(message));
   return {};
 }
 
 void Inproc::release(delta_bytes_t message) {
   std::lock_guard<std::mutex> lock(mutex);
-  lent.erase(message.data);
+  lent.erase(message.data); // gives it back to its memory
 }
 
 void Inproc::close() {
