@@ -15,7 +15,9 @@
 #define DELTA_TEST_FUZZ_RANKBYTES_H
 
 #include "runtime/Side.h"
+#include "runtime/device/Device.h"
 
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,7 +26,9 @@ namespace delta::fuzz {
 
 class RankBytes {
 public:
-  RankBytes(const runtime::Side &side, uint32_t rank, uint8_t fill) {
+  /// With a device, its memory, which the host must be able to read.
+  RankBytes(const runtime::Side &side, uint32_t rank, uint8_t fill,
+            std::shared_ptr<runtime::Device> device = nullptr) {
     for (const runtime::Param &param : side.params(rank)) {
       const delta_class_t &type = side.getClass(param.classIndex);
       const runtime::ParamShape shape =
@@ -32,10 +36,14 @@ public:
       size_t size =
           size_t(shape.numElements) * runtime::elementSize(type.dtype);
       names.push_back(side.name(param));
-      bytes.emplace_back(new uint8_t[size]);
+      buffers.emplace_back();
+      if (device && buffers.back().allocate(device, size).failed())
+        abort();
+      bytes.emplace_back(device ? nullptr : new uint8_t[size]);
+      begins.push_back(device ? buffers.back().as() : bytes.back().get());
       sizes.push_back(size);
       for (size_t i = 0; i < size; ++i)
-        bytes.back()[i] = uint8_t(fill + i);
+        begins.back()[i] = uint8_t(fill + i);
       delta_param_t out = {};
       out.chunk = side.chunkOf(type, param.layer);
       out.dtype = type.dtype;
@@ -44,7 +52,7 @@ public:
         out.shape[dim] = shape.shape[dim];
         out.stride[dim] = shape.stride[dim];
       }
-      out.data = bytes.back().get();
+      out.data = begins.back();
       params.push_back(out);
     }
     for (size_t i = 0; i < params.size(); ++i)
@@ -55,10 +63,10 @@ public:
   std::vector<uint8_t> contents() const {
     std::vector<uint8_t> all;
     for (size_t i = 0; i < bytes.size(); ++i)
-      all.insert(all.end(), bytes[i].get(), bytes[i].get() + sizes[i]);
+      all.insert(all.end(), begins[i], begins[i] + sizes[i]);
     return all;
   }
-  void flip(size_t param, size_t byte) { bytes[param][byte] ^= 1; }
+  void flip(size_t param, size_t byte) { begins[param][byte] ^= 1; }
   size_t getSize(size_t param) const { return sizes[param]; }
 
   std::vector<delta_param_t> params;
@@ -66,6 +74,8 @@ public:
 private:
   std::vector<std::string> names;
   std::vector<std::unique_ptr<uint8_t[]>> bytes;
+  std::vector<runtime::DeviceBuffer> buffers;
+  std::vector<uint8_t *> begins;
   std::vector<size_t> sizes;
 };
 

@@ -18,9 +18,13 @@
 #include "RankBytes.h"
 
 #include "codegen/device/HostKernels.h"
+#include "codegen/device/PackFormat.h"
 #include "runtime/Receiver.h"
 #include "runtime/Sender.h"
 #include "test/unit/runtime/TestPlan.h"
+
+#include <algorithm>
+#include <cstring>
 
 namespace delta::fuzz {
 
@@ -41,11 +45,14 @@ public:
     return kernels;
   }
 
-  std::unique_ptr<runtime::Receiver> makeReceiver(RankBytes &memory) const {
+  /// With an intake, `memory` is of its kind.
+  std::unique_ptr<runtime::Receiver>
+  makeReceiver(RankBytes &memory,
+               std::unique_ptr<runtime::Intake> intake = nullptr) const {
     std::unique_ptr<runtime::Receiver> out;
-    if (runtime::Receiver::create(getTables(), getKernels(), 0,
-                                  memory.params.data(),
-                                  uint32_t(memory.params.size()), Run, 1, out)
+    if (runtime::Receiver::create(
+            getTables(), getKernels(), 0, memory.params.data(),
+            uint32_t(memory.params.size()), Run, 1, out, std::move(intake))
             .failed())
       abort();
     return out;
@@ -73,6 +80,43 @@ private:
 
   test::TestPlan plan;
 };
+
+/// Cuts the bytes behind the header into sections as their sizes say, the rest
+/// into the last one, and seals all.
+inline void sealMessage(std::vector<uint8_t> &bytes,
+                        const delta_tables_t &tables) {
+  using namespace runtime;
+  bytes.resize(std::max<size_t>(bytes.size(), HeaderBytes));
+  bytes.resize(bytes.size() / 16 * 16);
+  MessageHeader header = readHeader(bytes.data());
+  std::vector<uint64_t> checksums;
+  size_t at = HeaderBytes;
+  while (bytes.size() - at >= SectionHeaderBytes) {
+    SectionHeader section = readSectionHeader(bytes.data() + at);
+    uint64_t left = bytes.size() - at;
+    if (section.numBytes < SectionHeaderBytes || section.numBytes > left)
+      section.numBytes = left;
+    section.numBytes -= section.numBytes % 16;
+    section.reserved = 0;
+    section.reserved2 = 0;
+    checksums.push_back(sealSection(section, bytes.data() + at));
+    at += section.numBytes;
+  }
+  bytes.resize(at);
+  header.magic = WireMagic;
+  header.wireVersion = WireVersion;
+  header.run = WireCase::Run;
+  header.plan[0] = tables.fingerprint[0];
+  header.plan[1] = tables.fingerprint[1];
+  header.destination = 0;
+  header.source %= 3; // the last one does not exist
+  header.flags &= SeedFlag;
+  header.numSections = uint32_t(checksums.size());
+  header.payloadBytes = at - HeaderBytes;
+  writeHeader(header, bytes.data());
+  sealHeader(bytes.data(), headerChecksum(bytes.data(), checksums.data(),
+                                          header.numSections));
+}
 
 /// Hands every message over; keeps what is sent where `inner` is null.
 struct Collector {

@@ -15,47 +15,10 @@
 
 #include "WireCase.h"
 
-#include "codegen/device/PackFormat.h"
-
 #include <cstring>
 
 using namespace delta::fuzz;
 using namespace delta::runtime;
-
-/// Cuts the bytes behind the header into sections as their sizes say, the rest
-/// into the last one, and seals all.
-static void seal(std::vector<uint8_t> &bytes, const delta_tables_t &tables) {
-  bytes.resize(std::max<size_t>(bytes.size(), HeaderBytes));
-  bytes.resize(bytes.size() / 16 * 16);
-  MessageHeader header = readHeader(bytes.data());
-  std::vector<uint64_t> checksums;
-  size_t at = HeaderBytes;
-  while (bytes.size() - at >= SectionHeaderBytes) {
-    SectionHeader section = readSectionHeader(bytes.data() + at);
-    uint64_t left = bytes.size() - at;
-    if (section.numBytes < SectionHeaderBytes || section.numBytes > left)
-      section.numBytes = left;
-    section.numBytes -= section.numBytes % 16;
-    section.reserved = 0;
-    section.reserved2 = 0;
-    checksums.push_back(sealSection(section, bytes.data() + at));
-    at += section.numBytes;
-  }
-  bytes.resize(at);
-  header.magic = WireMagic;
-  header.wireVersion = WireVersion;
-  header.run = WireCase::Run;
-  header.plan[0] = tables.fingerprint[0];
-  header.plan[1] = tables.fingerprint[1];
-  header.destination = 0;
-  header.source %= 3; // the last one does not exist
-  header.flags &= SeedFlag;
-  header.numSections = uint32_t(checksums.size());
-  header.payloadBytes = at - HeaderBytes;
-  writeHeader(header, bytes.data());
-  sealHeader(bytes.data(), headerChecksum(bytes.data(), checksums.data(),
-                                          header.numSections));
-}
 
 namespace {
 
@@ -108,7 +71,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     std::vector<uint8_t> message(data, data + length);
     message.reserve(1); // an empty message has an address too
     if (options & Seal)
-      seal(message, world.getTables());
+      sealMessage(message, world.getTables());
     (void)target.receiver->stage({message.data(), message.size()});
     data += length;
     size -= length;
