@@ -5,20 +5,29 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "test/emulator/EmulatedDevice.h"
-#include "test/unit/runtime/Target.h"
+#include "DeviceTarget.h"
 
 #include "runtime/device/DeviceIntake.h"
+#include "test/emulator/EmulatedDevice.h"
 
 using namespace delta::runtime;
 
+static bool isHost = false;
+
+delta::test::HostTargets::HostTargets() { isHost = true; }
+delta::test::HostTargets::~HostTargets() { isHost = false; }
+
 std::shared_ptr<Device>
 delta::test::makeTargetDevice(const delta_tables_t &tables) {
+  if (isHost)
+    return nullptr;
   return std::make_shared<EmulatedDevice>(tables);
 }
 
 std::unique_ptr<Intake>
 delta::test::makeTargetIntake(const std::shared_ptr<Device> &device,
                               const delta_tables_t &tables) {
+  if (!device)
+    return nullptr;
   return std::make_unique<DeviceIntake>(device, tables);
 }
