@@ -152,6 +152,47 @@ static delta_status_t senderBeginMoved(delta_sender_t *sender,
   });
 }
 
+static delta_status_t senderSetStream(delta_sender_t *sender, void *stream,
+                                      delta_error_t error) {
+  return guarded(error, [&] {
+    return sender ? sender->impl->setStream(stream)
+                  : missing("sender_set_stream");
+  });
+}
+
+static delta_status_t senderCompare(delta_sender_t *sender,
+                                    delta_error_t error) {
+  return guarded(error, [&] {
+    return sender ? sender->impl->compare() : missing("sender_compare");
+  });
+}
+
+static delta_status_t senderPack(delta_sender_t *sender, uint64_t version,
+                                 delta_sync_stats_t *outStats,
+                                 delta_error_t error) {
+  return guarded(error, [&] {
+    return sender ? sender->impl->pack(version, outStats)
+                  : missing("sender_pack");
+  });
+}
+
+static delta_status_t senderCast(delta_sender_t *sender, uint32_t param,
+                                 const float *values, int64_t first,
+                                 int64_t count, delta_error_t error) {
+  return guarded(error, [&] {
+    return sender && (values || !count)
+               ? sender->impl->cast(param, values, first, count)
+               : missing("sender_cast");
+  });
+}
+
+static delta_status_t senderMark(delta_sender_t *sender, uint32_t param,
+                                 delta_error_t error) {
+  return guarded(error, [&] {
+    return sender ? sender->impl->mark(param) : missing("sender_mark");
+  });
+}
+
 void delta::runtime::fillSender(delta_plan_api_t &api) {
   api.sender_create = senderCreate;
   api.sender_destroy = senderDestroy;
@@ -168,4 +209,9 @@ void delta::runtime::fillSender(delta_plan_api_t &api) {
   api.sender_replica_sums = senderReplicaSums;
   api.sender_set_placement = senderSetPlacement;
   api.sender_begin_moved = senderBeginMoved;
+  api.sender_set_stream = senderSetStream;
+  api.sender_compare = senderCompare;
+  api.sender_pack = senderPack;
+  api.sender_cast = senderCast;
+  api.sender_mark = senderMark;
 }

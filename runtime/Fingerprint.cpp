@@ -91,14 +91,14 @@ Status Sender::fingerprints(uint32_t destinationRank, uint64_t key,
                             uint64_t *out, uint64_t capacity,
                             uint64_t &outCount) {
   Side hf(tables, DELTA_HF);
-  const Expansion &expansion = work.shard->getExpansion();
+  const Expansion &expansion = shard->getExpansion();
   std::vector<FingerprintTerm> terms;
   for (size_t i = 0; i < expansion.rows.size(); ++i) {
     const Row &row = expansion.rows[i];
     const std::vector<uint32_t> &set = expansion.sets[row.set];
     if (!std::binary_search(set.begin(), set.end(), destinationRank))
       continue;
-    const ShardRow &bound = work.shard->getRows()[i];
+    const ShardRow &bound = shard->getRows()[i];
     terms.push_back(
         {bound.box, bound.kernels, /*image=*/nullptr, bound.source, bound.op,
          row.tileBegin, row.tileEnd,
@@ -134,7 +134,7 @@ Status Sender::replicaSums(uint64_t key, delta_replica_sum_t *out,
                            dtypeName(type.dtype).c_str());
     terms.push_back(
         {&box, own, /*image=*/nullptr,
-         static_cast<const uint8_t *>(work.shard->getData()[row.param]) +
+         static_cast<const uint8_t *>(shard->getData()[row.param]) +
              row.expertOffset * own->source_size,
          DELTA_VALUE_ID, /*tileBegin=*/0, box.num_tiles,
          positionOf(tables, hf, box, row.layer, row.expert, key)});

@@ -7,6 +7,8 @@
 
 #include "runtime/Sender.h"
 
+#include "runtime/HostPacking.h"
+
 #include <algorithm>
 #include <chrono>
 
@@ -19,28 +21,48 @@ static double now() {
 
 static unsigned long long number(uint64_t value) { return value; }
 
+Sender::PackingMaker Sender::onHost() {
+  return {/*keepsSnapshot=*/true,
+          [](Shard &shard, Pool &pool, std::unique_ptr<Packing> &out) {
+            out = std::make_unique<HostPacking>(shard, pool);
+            return Status();
+          }};
+}
+
 Status Sender::create(const delta_tables_t &tables,
                       const delta_kernels_t &kernels, uint32_t rank,
                       const delta_param_t *params, uint32_t numParams,
                       uint64_t run, uint32_t numThreads,
-                      std::unique_ptr<Sender> &out) {
+                      std::unique_ptr<Sender> &out, const PackingMaker &maker) {
   Status status = checkTables(tables);
   if (status.failed())
     return status;
   std::unique_ptr<Sender> sender(new Sender(tables, kernels, run, numThreads));
   Expander expander(tables);
   sender->placement = expander.getDestination().getSlots();
-  Work &work = sender->work;
-  work.shard = std::make_unique<Shard>();
-  status =
-      Shard::create(expander, kernels, rank, params, numParams, *work.shard);
+  sender->shard = std::make_unique<Shard>();
+  Shard &shard = *sender->shard;
+  status = Shard::create(expander, kernels, rank, params, numParams, shard,
+                         maker.keepsSnapshot);
   if (status.failed())
     return status;
   sender->bound.take(params, numParams);
-  work.changes = std::make_unique<Diff>(*work.shard, sender->pool);
-  work.packer = std::make_unique<Packer>(*work.shard, sender->pool);
+  status = maker.make(shard, sender->pool, sender->packing);
+  if (status.failed())
+    return sender->failure("sender_create", status);
+  status = sender->packing->checkMemory(tables, shard);
+  if (status.failed())
+    return status;
   out = std::move(sender);
   return {};
+}
+
+/// Puts rank and call before the text of a packing.
+Status Sender::failure(const char *call, const Status &status) const {
+  if (!status.failed())
+    return status;
+  return Status::error(status.getCode(), "rank %u: %s: %s", rank(), call,
+                       status.getText().c_str());
 }
 
 /// What is packed waits for its acknowledgement.
@@ -51,21 +73,25 @@ Status Sender::refusePending(const char *call) const {
       call, number(pending));
 }
 
-/// Both buffers hold `elements` changes; a tile is sent in one piece.
+Status Sender::setStream(void *stream) {
+  return failure("set_stream", packing->setStream(stream));
+}
+
+/// A tile is sent in one piece.
 Status Sender::setCapacity(uint64_t elements) {
   if (pending)
     return refusePending("capacity");
-  const Shard &shard = *work.shard;
-  if (elements && elements < shard.getLargestTile())
+  if (elements && elements < shard->getLargestTile())
     return Status::error(DELTA_INVALID_ARGUMENT,
                          "rank %u: capacity: %llu elements, required are %u: "
                          "the largest tile",
-                         rank(), number(elements), shard.getLargestTile());
+                         rank(), number(elements), shard->getLargestTile());
   // More than all elements is never needed.
-  capacity = std::min(elements, shard.getNumElements());
-  work.changes->setCapacity(capacity);
-  work.packer->setCapacity(capacity);
-  return {};
+  uint64_t most = std::min(elements, shard->getNumElements());
+  Status status = packing->setCapacity(most);
+  if (!status.failed())
+    capacity = most;
+  return failure("sender_set_capacity", status);
 }
 
 /// The rows are the same, in other sets; each keeps its snapshot. All is made
@@ -77,32 +103,18 @@ Status Sender::setPlacement(const uint32_t *experts, uint32_t numTables,
   std::shared_ptr<const Slots> next;
   Status status = Slots::create(tables, experts, numTables, numSlots, next);
   if (status.failed())
-    return Status::error(status.getCode(), "rank %u: set_placement: %s", rank(),
-                         status.getText().c_str());
+    return failure("set_placement", status);
   if (next->getFingerprint() == placement->getFingerprint())
     return {};
   Expander expander(tables, next);
-  Work made;
-  made.shard = std::make_unique<Shard>();
-  status = Shard::createLike(*work.shard, expander, kernels, *made.shard);
+  auto made = std::make_unique<Shard>();
+  status = Shard::createLike(*shard, expander, kernels, *made);
   if (status.failed())
     return status;
-  made.changes = std::make_unique<Diff>(*made.shard, pool);
-  made.packer = std::make_unique<Packer>(*made.shard, pool);
-  made.changes->setCapacity(capacity);
-  made.packer->setCapacity(capacity);
-  const std::vector<Row> &rows = made.shard->getExpansion().rows;
-  const std::vector<Row> &old = work.shard->getExpansion().rows;
-  const std::vector<size_t> places = made.shard->rowsIn(*work.shard);
-  for (size_t i = 0; i < rows.size(); ++i)
-    for (int64_t tile = 0; tile < rows[i].numTiles(); ++tile)
-      if (work.changes->isUnsureTile(old[places[i]].firstTile + tile))
-        made.changes->setUnsure(rows[i].firstTile + tile);
-  made.shard->adoptSnapshot(*work.shard);
-  // The packer and the compare refer to their shard, so they go first.
-  work.packer = std::move(made.packer);
-  work.changes = std::move(made.changes);
-  work.shard = std::move(made.shard);
+  status = packing->replace(*made);
+  if (status.failed())
+    return failure("sender_set_placement", status);
+  shard = std::move(made);
   if (version && !previous)
     previous = placement;
   placement = std::move(next);
@@ -114,10 +126,19 @@ Status Sender::setPlacement(const uint32_t *experts, uint32_t numTables,
 
 /// What is packed holds values and no addresses.
 Status Sender::rebind(const delta_param_t *params, uint32_t numParams) {
-  Status status = work.shard->rebind(tables, params, numParams);
+  const std::vector<void *> before = shard->getData();
+  Status status = shard->rebind(tables, params, numParams);
+  if (status.failed())
+    return status;
+  status = packing->checkMemory(tables, *shard);
   if (!status.failed())
-    bound.take(params, numParams);
-  return status;
+    status = failure("sender_rebind", packing->rebind());
+  if (status.failed()) {
+    shard->rebind(before);
+    return status;
+  }
+  bound.take(params, numParams);
+  return {};
 }
 
 MessageHeader Sender::header() const {
@@ -137,32 +158,34 @@ MessageHeader Sender::header() const {
   return header;
 }
 
-void Sender::pack(uint64_t newVersion, Kind kind, double diffSeconds,
-                  delta_sync_stats_t *outStats) {
+Status Sender::pack(const char *call, uint64_t newVersion, Kind kind,
+                    double diffSeconds, delta_sync_stats_t *outStats) {
   double begin = now();
+  Status status = packing->plan(kind == Kind::Seed    ? Extent::Whole
+                                : kind == Kind::Moved ? Extent::Moved
+                                                      : Extent::Changed);
   pendingKind = kind;
-  const Diff &changes = *active().changes;
-  Packer &packer = *active().packer;
-  packer.plan(changes);
   pending = newVersion;
   numSent = 0;
-  uint32_t numRounds = packer.getNumRounds();
-  if (numRounds == 1)
-    packer.pack(changes, 0, header());
+  if (!status.failed() && packing->getNumRounds() == 1)
+    status = packing->pack(0, header());
+  if (status.failed()) {
+    abort();
+    return failure(call, status);
+  }
   if (!outStats)
-    return;
+    return {};
   *outStats = {};
-  outStats->elements = active().shard->getNumElements();
-  outStats->changed = changes.getNumChanged();
-  outStats->tiles = packer.getNumTiles();
-  outStats->dense_tiles = packer.getNumDenseTiles();
-  outStats->message_bytes = packer.getMessageBytes();
-  // Copy and seal; before them a compare, once more for each of many rounds.
-  outStats->launches = packer.getNumTiles() ? 2 * numRounds : 0;
-  if (kind == Kind::Delta)
-    outStats->launches += 1 + (numRounds > 1 ? numRounds : 0);
+  const PackCounts counts = packing->getCounts();
+  outStats->elements = counts.elements;
+  outStats->changed = counts.changed;
+  outStats->tiles = counts.tiles;
+  outStats->dense_tiles = counts.denseTiles;
+  outStats->message_bytes = counts.messageBytes;
+  outStats->launches = counts.launches;
   outStats->diff_seconds = diffSeconds;
   outStats->pack_seconds = now() - begin;
+  return {};
 }
 
 Status Sender::seed(uint64_t newVersion, delta_sync_stats_t *outStats) {
@@ -172,31 +195,84 @@ Status Sender::seed(uint64_t newVersion, delta_sync_stats_t *outStats) {
     return Status::error(DELTA_INVALID_ARGUMENT,
                          "rank %u: seed: version %llu, the current one is %llu",
                          rank(), number(newVersion), number(version));
-  work.changes->markAll();
-  pack(newVersion, Kind::Seed, /*diffSeconds=*/0, outStats);
+  return pack("sender_seed", newVersion, Kind::Seed, /*diffSeconds=*/0,
+              outStats);
+}
+
+Status Sender::requireSeed(const char *call) const {
+  if (version)
+    return {};
+  return Status::error(DELTA_NOT_SEEDED,
+                       "rank %u: %s: no full sync was acknowledged yet", rank(),
+                       call);
+}
+
+/// What keeps a delta to a version from being packed.
+Status Sender::refuseDelta(const char *call, uint64_t newVersion) const {
+  Status status = requireSeed(call);
+  if (status.failed())
+    return status;
+  if (pending)
+    return refusePending(call);
+  if (previous)
+    return Status::error(DELTA_REFUSED,
+                         "rank %u: %s: experts moved since version %llu; "
+                         "they, or a full sync, have to be sent before",
+                         rank(), call, number(version));
+  if (newVersion <= version)
+    return Status::error(DELTA_INVALID_ARGUMENT,
+                         "rank %u: %s: version %llu, the current one is %llu",
+                         rank(), call, number(newVersion), number(version));
   return {};
 }
 
 Status Sender::diff(uint64_t newVersion, delta_sync_stats_t *outStats) {
-  if (version == 0)
-    return Status::error(DELTA_NOT_SEEDED,
-                         "rank %u: diff: no full sync was acknowledged yet",
-                         rank());
-  if (pending)
-    return refusePending("diff");
-  if (previous)
-    return Status::error(DELTA_REFUSED,
-                         "rank %u: diff: experts moved since version %llu; "
-                         "they, or a full sync, have to be sent before",
-                         rank(), number(version));
-  if (newVersion <= version)
-    return Status::error(DELTA_INVALID_ARGUMENT,
-                         "rank %u: diff: version %llu, the current one is %llu",
-                         rank(), number(newVersion), number(version));
+  Status status = refuseDelta("diff", newVersion);
+  if (status.failed())
+    return status;
   double begin = now();
-  work.changes->run();
-  pack(newVersion, Kind::Delta, now() - begin, outStats);
-  return {};
+  status = packing->compare();
+  compareSeconds = now() - begin;
+  if (status.failed())
+    return failure("sender_diff", status);
+  return waitAndPack("sender_diff", newVersion, outStats);
+}
+
+Status Sender::compare() {
+  // Any version after the current one may follow.
+  Status status = refuseDelta("compare", version + 1);
+  if (status.failed())
+    return status;
+  double begin = now();
+  status = packing->compare();
+  compareSeconds = now() - begin;
+  return failure("sender_compare", status);
+}
+
+Status Sender::pack(uint64_t newVersion, delta_sync_stats_t *outStats) {
+  Status status = refuseDelta("pack", newVersion);
+  return status.failed() ? status
+                         : waitAndPack("sender_pack", newVersion, outStats);
+}
+
+Status Sender::waitAndPack(const char *call, uint64_t newVersion,
+                           delta_sync_stats_t *outStats) {
+  double begin = now();
+  Status status = packing->wait();
+  if (status.failed())
+    return failure(call, status);
+  double diffSeconds = compareSeconds + (now() - begin);
+  compareSeconds = 0;
+  return pack(call, newVersion, Kind::Delta, diffSeconds, outStats);
+}
+
+Status Sender::cast(uint32_t param, const float *values, int64_t first,
+                    int64_t count) {
+  return failure("cast", packing->cast(param, values, first, count));
+}
+
+Status Sender::mark(uint32_t param) {
+  return failure("mark", packing->mark(param));
 }
 
 /// Receivers get what they would hold if the expert had been there all along:
@@ -207,54 +283,51 @@ Status Sender::beginMoved(delta_sync_stats_t *outStats) {
                          "rank %u: begin_moved: the plan has no slots of "
                          "experts",
                          rank());
-  if (version == 0)
-    return Status::error(
-        DELTA_NOT_SEEDED,
-        "rank %u: begin_moved: no full sync was acknowledged yet", rank());
-  if (pending)
-    return refusePending("begin_moved");
-  Expander expander(tables, placement, previous ? previous : placement);
-  Work made;
-  made.shard = std::make_unique<Shard>();
-  Status status =
-      Shard::createLike(*work.shard, expander, kernels, *made.shard);
+  Status status = requireSeed("begin_moved");
   if (status.failed())
     return status;
-  made.changes = std::make_unique<Diff>(*made.shard, pool);
-  made.changes->markAll();
-  made.packer = std::make_unique<Packer>(*made.shard, pool,
-                                         work.packer->getDestinations());
-  made.packer->setCapacity(capacity);
+  if (pending)
+    return refusePending("begin_moved");
+  if (!packing->hasValues())
+    return Status::error(DELTA_REFUSED,
+                         "rank %u: begin_moved: a bitmap has no values of "
+                         "version %llu; a full sync is required",
+                         rank(), number(version));
+  Expander expander(tables, placement, previous ? previous : placement);
+  auto made = std::make_unique<Shard>();
+  status = Shard::createLike(*shard, expander, kernels, *made);
+  if (status.failed())
+    return status;
+  status = packing->begin(*made);
+  if (status.failed())
+    return failure("sender_begin_moved", status);
   moved = std::move(made);
-  pack(version, Kind::Moved, /*diffSeconds=*/0, outStats);
-  return {};
+  return pack("sender_begin_moved", version, Kind::Moved, /*diffSeconds=*/0,
+              outStats);
 }
 
 /// Compares the tiles of a round again, since only their number was kept.
 Status Sender::packRound(uint32_t round) {
-  Packer &packer = *active().packer;
-  Diff &changes = *active().changes;
-  if (pendingKind == Kind::Delta) {
-    auto [begin, end] = packer.getRange(round);
-    changes.run(begin, end);
-    uint64_t found = packer.countSent(changes, round);
-    if (found != packer.getNumSent(round))
-      return Status::error(
-          DELTA_REFUSED,
-          "rank %u: send: parameters changed since diff: round %u of %u has "
-          "%llu elements, was %llu",
-          rank(), round, packer.getNumRounds(), number(found),
-          number(packer.getNumSent(round)));
-  }
-  packer.pack(changes, round, header());
-  return {};
+  uint64_t found = 0, planned = packing->getNumSent(round);
+  Status status = packing->compareRound(round, found);
+  if (status.failed())
+    return failure("sender_send", status);
+  if (found != planned)
+    return Status::error(
+        DELTA_REFUSED,
+        "rank %u: send: parameters changed since diff: round %u of %u has "
+        "%llu elements, was %llu",
+        rank(), round, packing->getNumRounds(), number(found), number(planned));
+  return failure("sender_send", packing->pack(round, header()));
 }
 
 Status Sender::sendRound(const delta_transport_t &transport) {
-  const Packer &packer = *active().packer;
-  const std::vector<uint32_t> &destinations = packer.getDestinations();
+  Status status = packing->finish();
+  if (status.failed())
+    return failure("sender_send", status);
+  const std::vector<uint32_t> &destinations = packing->getDestinations();
   for (uint32_t i = 0; i < destinations.size(); ++i) {
-    const std::vector<delta_bytes_t> &parts = packer.message(i);
+    const std::vector<delta_bytes_t> &parts = packing->message(i);
     char text[512] = "";
     delta_status_t code =
         transport.send(transport.context, rank(), destinations[i], parts.data(),
@@ -270,7 +343,7 @@ Status Sender::send(const delta_transport_t &transport) {
   if (!pending)
     return Status::error(DELTA_INVALID_ARGUMENT,
                          "rank %u: send: nothing is packed", rank());
-  uint32_t numRounds = active().packer->getNumRounds();
+  uint32_t numRounds = packing->getNumRounds();
   if (numRounds == 1)
     return sendRound(transport);
   if (numSent)
@@ -283,13 +356,12 @@ Status Sender::send(const delta_transport_t &transport) {
     numSent = round + 1;
     if (!status.failed())
       status = sendRound(transport);
+    if (!status.failed() && pendingKind != Kind::Moved)
+      status = failure("sender_send", packing->advance(/*isUnsure=*/true));
     if (status.failed()) {
       isBroken = true;
       return status;
     }
-    if (pendingKind != Kind::Moved)
-      work.packer->advanceSnapshot(
-          [this](int64_t tile) { work.changes->setUnsure(tile); });
   }
   return {};
 }
@@ -300,17 +372,21 @@ Status Sender::acknowledge(uint64_t acknowledged) {
         DELTA_REFUSED,
         "rank %u: acknowledge: version %llu, packed is version %llu", rank(),
         number(acknowledged), number(pending));
-  uint32_t numRounds = active().packer->getNumRounds();
+  uint32_t numRounds = packing->getNumRounds();
   if (numRounds > 1 && (isBroken || numSent != numRounds))
     return Status::error(
         DELTA_REFUSED,
         "rank %u: acknowledge: version %llu: %u of %u rounds are sent", rank(),
         number(pending), numSent - isBroken, numRounds);
   if (pendingKind != Kind::Moved) {
+    Status status;
     if (numRounds == 1)
-      work.packer->advanceSnapshot();
+      status = packing->advance(/*isUnsure=*/false);
+    if (!status.failed())
+      status = packing->settle();
+    if (status.failed())
+      return failure("sender_acknowledge", status);
     version = pending;
-    work.changes->clearUnsure();
   }
   previous = nullptr; // what moved was sent, or everything
   abort();
@@ -320,8 +396,8 @@ Status Sender::acknowledge(uint64_t acknowledged) {
 /// A full sync's buffer is as large as the shard: it is not kept, unless it is
 /// the capacity.
 void Sender::abort() {
-  work.packer->clear(/*release=*/pendingKind == Kind::Seed && !capacity);
-  moved = {};
+  packing->clear(/*release=*/pendingKind == Kind::Seed && !capacity);
+  moved = nullptr;
   pending = 0;
   pendingKind = Kind::Delta;
   numSent = 0;

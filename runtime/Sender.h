@@ -7,8 +7,9 @@
 ///
 /// \file
 /// The sending end: compare, pack, send, and advance the snapshot once all
-/// receivers have committed. Until then the snapshot is untouched, so a failed
-/// sync needs no undo; that holds for a full sync too.
+/// receivers have committed. What touches memory for it is a Packing. Until
+/// then the snapshot is untouched, so a failed sync needs no undo; that holds
+/// for a full sync too.
 ///
 /// Rounds. What exceeds the capacity is compared again, packed and sent a range
 /// of tiles at a time, in `send`. A range that is sent is not kept, so its
@@ -22,20 +23,34 @@
 #define DELTA_RUNTIME_SENDER_H
 
 #include "runtime/Bind.h"
-#include "runtime/Pack.h"
+#include "runtime/Packing.h"
+#include "runtime/Pool.h"
 
-#include <memory>
+#include <functional>
 
 namespace delta::runtime {
 
 class Sender {
 public:
+  /// Makes what packs the rows of a shard, with the threads of a pool; both are
+  /// borrowed. `keepsSnapshot`: the shard has its snapshot itself.
+  struct PackingMaker {
+    bool keepsSnapshot = true;
+    std::function<Status(Shard &, Pool &, std::unique_ptr<Packing> &)> make;
+  };
+  /// Packs in memory of the host.
+  static PackingMaker onHost();
+
   /// Borrows tables, kernels and the data of the parameters.
   static Status create(const delta_tables_t &tables,
                        const delta_kernels_t &kernels, uint32_t rank,
                        const delta_param_t *params, uint32_t numParams,
                        uint64_t run, uint32_t numThreads,
-                       std::unique_ptr<Sender> &out);
+                       std::unique_ptr<Sender> &out,
+                       const PackingMaker &maker = onHost());
+
+  /// See sender_set_stream of the ABI.
+  Status setStream(void *stream);
 
   /// Fixes the memory of a sync to `elements` changed ones; 0: it grows.
   Status setCapacity(uint64_t elements);
@@ -51,6 +66,13 @@ public:
   /// Compares, and packs what changed as a delta to `version`, after the
   /// current one.
   Status diff(uint64_t version, delta_sync_stats_t *outStats);
+  /// The two halves of it; see sender_compare of the ABI.
+  Status compare();
+  Status pack(uint64_t version, delta_sync_stats_t *outStats);
+  /// See sender_cast and sender_mark of the ABI.
+  Status cast(uint32_t param, const float *values, int64_t first,
+              int64_t count);
+  Status mark(uint32_t param);
   /// Where the receivers' experts are from now on; see sender_set_placement of
   /// the ABI.
   Status setPlacement(const uint32_t *experts, uint32_t numTables,
@@ -72,39 +94,34 @@ public:
 
   /// Rounds of what is packed; 0: nothing is.
   uint32_t getNumRounds() const {
-    return pending ? active().packer->getNumRounds() : 0;
+    return pending ? packing->getNumRounds() : 0;
   }
   /// Bytes of the buffers of a sync, without the snapshot.
-  uint64_t getBufferBytes() const {
-    return work.changes->getListBytes() + work.packer->getPackedBytes();
-  }
-  const Shard &getShard() const { return *work.shard; }
-  const Packer &getPacker() const { return *active().packer; }
+  uint64_t getBufferBytes() const { return packing->getBufferBytes(); }
+  const Shard &getShard() const { return *shard; }
+  /// Messages of what is packed.
+  const Packing &getPacking() const { return *packing; }
   Pool &getPool() { return pool; }
 
 private:
   /// What the messages of a sync carry.
   enum class Kind { Delta, Seed, Moved };
-  /// The rows of a placement, or of what it moves, and what is done with them.
-  struct Work {
-    std::unique_ptr<Shard> shard;
-    std::unique_ptr<Diff> changes;
-    std::unique_ptr<Packer> packer;
-  };
 
   Sender(const delta_tables_t &tables, const delta_kernels_t &kernels,
          uint64_t run, uint32_t numThreads)
       : tables(tables), kernels(kernels), run(run), pool(numThreads) {}
-  const Work &active() const {
-    return pendingKind == Kind::Moved ? moved : work;
-  }
   Status refusePending(const char *call) const;
-  void pack(uint64_t newVersion, Kind kind, double diffSeconds,
-            delta_sync_stats_t *outStats);
+  Status failure(const char *call, const Status &status) const;
+  Status requireSeed(const char *call) const;
+  Status refuseDelta(const char *call, uint64_t newVersion) const;
+  Status pack(const char *call, uint64_t newVersion, Kind kind,
+              double diffSeconds, delta_sync_stats_t *outStats);
+  Status waitAndPack(const char *call, uint64_t newVersion,
+                     delta_sync_stats_t *outStats);
   MessageHeader header() const;
   Status packRound(uint32_t round);
   Status sendRound(const delta_transport_t &transport);
-  uint32_t rank() const { return work.shard->getExpansion().rank; }
+  uint32_t rank() const { return shard->getExpansion().rank; }
 
   const delta_tables_t &tables;
   const delta_kernels_t &kernels;
@@ -113,7 +130,9 @@ private:
   std::shared_ptr<const Slots> placement; ///< of an engine's experts, or null
   /// By which the receivers hold the version; null: by `placement`.
   std::shared_ptr<const Slots> previous;
-  Work work, moved;
+  std::unique_ptr<Shard> shard;
+  std::unique_ptr<Shard> moved; ///< rows that move, while they are packed
+  std::unique_ptr<Packing> packing;
   BoundAddresses bound;
   uint64_t version = 0; ///< of the snapshot; 0: there is none
   uint64_t pending = 0; ///< of what is packed; 0: nothing is
@@ -121,6 +140,7 @@ private:
   uint32_t numSent = 0;  ///< rounds, when there are several
   bool isBroken = false; ///< the last of them was not sent to all
   uint64_t capacity = 0;
+  double compareSeconds = 0; ///< of the last call of `compare`
 };
 
 } // namespace delta::runtime

@@ -51,7 +51,7 @@ Status Shard::layOut(Expander &expander, const delta_kernels_t &kernels,
     int64_t count = device::elementsBefore(box, row.tileEnd) - before;
     rows.push_back({&box, rowKernels, /*source=*/nullptr,
                     tables.images[box.first_image].value_op, before,
-                    snapshotBytes});
+                    snapshotBytes, delta_kernel_row(dtype, sent)});
     numElements += uint64_t(count);
     // The first tile of a box is not cut by its ends.
     largestTile = std::max(largestTile, device::tileOf(box, 0).numElements());
@@ -64,7 +64,7 @@ Status Shard::layOut(Expander &expander, const delta_kernels_t &kernels,
 
 Status Shard::create(Expander &expander, const delta_kernels_t &kernels,
                      uint32_t rank, const delta_param_t *params,
-                     uint32_t numParams, Shard &out) {
+                     uint32_t numParams, Shard &out, bool keepsSnapshot) {
   const Side &side = expander.getSource();
   if (rank >= side.getNumRanks())
     return Status::error(DELTA_INVALID_ARGUMENT,
@@ -73,7 +73,7 @@ Status Shard::create(Expander &expander, const delta_kernels_t &kernels,
   Status status = out.layOut(expander, kernels, rank);
   if (!status.failed())
     status = out.rebind(expander.getTables(), params, numParams);
-  if (status.failed())
+  if (status.failed() || !keepsSnapshot)
     return status;
   out.snapshot.grow(out.snapshotBytes + RowAlignment);
   uint64_t base = reinterpret_cast<uintptr_t>(out.snapshot.data());
@@ -136,6 +136,11 @@ Status Shard::rebind(const delta_tables_t &tables, const delta_param_t *params,
   data = std::move(found);
   place();
   return {};
+}
+
+void Shard::rebind(const std::vector<void *> &before) {
+  data = before;
+  place();
 }
 
 uint8_t *Shard::snapshotOf(const TileRef &tile) const {

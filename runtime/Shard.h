@@ -34,6 +34,10 @@ struct ShardRow {
   delta_value_op_t op;
   int64_t elementsBefore; ///< in tiles of the box that others own
   uint64_t snapshotAt;    ///< bytes
+  uint32_t kernelRow;     ///< delta_kernel_row
+
+  /// The type is not the same at the receiver.
+  bool isCast() const { return kernelRow > DELTA_INT64; }
 };
 
 /// One tile to work on.
@@ -49,10 +53,11 @@ struct TileRef {
 class Shard {
 public:
   /// Expands and binds `rank`. Borrows kernels and parameters, and the tables
-  /// of the expander.
+  /// of the expander. Without `keepsSnapshot` somebody else has one.
   static Status create(Expander &expander, const delta_kernels_t &kernels,
                        uint32_t rank, const delta_param_t *params,
-                       uint32_t numParams, Shard &out);
+                       uint32_t numParams, Shard &out,
+                       bool keepsSnapshot = true);
 
   /// The rows of another placement of the same plan, or of what it moves, with
   /// the data and the snapshot of `whole`, whose memory is borrowed.
@@ -67,6 +72,8 @@ public:
   /// a bind; leaves everything as it was when one fails.
   Status rebind(const delta_tables_t &tables, const delta_param_t *params,
                 uint32_t numParams);
+  /// Takes back what getData gave before.
+  void rebind(const std::vector<void *> &before);
 
   const Expansion &getExpansion() const { return expansion; }
   const std::vector<ShardRow> &getRows() const { return rows; }

@@ -9,6 +9,7 @@
 
 #include "BenchPlan.h"
 #include "codegen/device/HostKernels.h"
+#include "runtime/Diff.h"
 #include "runtime/Inproc.h"
 #include "runtime/Receiver.h"
 #include "runtime/Sender.h"

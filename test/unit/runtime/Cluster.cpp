@@ -253,7 +253,7 @@ bool Cluster::guardsIntact() const {
 
 std::vector<uint8_t> Cluster::bytesOf(const Sender &sender, uint32_t index) {
   std::vector<uint8_t> bytes;
-  for (const delta_bytes_t &part : sender.getPacker().message(index)) {
+  for (const delta_bytes_t &part : sender.getPacking().message(index)) {
     auto *begin = static_cast<const uint8_t *>(part.data);
     bytes.insert(bytes.end(), begin, begin + part.size);
   }
@@ -263,7 +263,7 @@ std::vector<uint8_t> Cluster::bytesOf(const Sender &sender, uint32_t index) {
 std::vector<std::vector<uint8_t>> Cluster::allMessages() const {
   std::vector<std::vector<uint8_t>> messages;
   for (const auto &sender : senders)
-    for (uint32_t i = 0; i < sender->getPacker().getDestinations().size(); ++i)
+    for (uint32_t i = 0; i < sender->getPacking().getDestinations().size(); ++i)
       messages.push_back(bytesOf(*sender, i));
   return messages;
 }

@@ -128,7 +128,7 @@ TEST_F(PlacementTest, NothingElseIsSent) {
   setPlacement({usual, changed});
   EXPECT_EQ(beginMoved(), 12u);
   for (uint32_t rank = 0; rank < EngineCluster::NumSources; ++rank) {
-    const Packer &packer = cluster.senders[rank]->getPacker();
+    const Packing &packer = cluster.senders[rank]->getPacking();
     EXPECT_EQ(packer.getDestinations().size(), EngineCluster::NumReceivers);
     for (uint32_t i = 0; i < packer.getDestinations().size(); ++i) {
       // Experts 3 to 5 are trained by ranks 1 and 3, which share their tiles.
