@@ -50,8 +50,7 @@ constexpr uint32_t WorkerBarrier = 1;
 constexpr uint32_t FullBarrier = 2;
 constexpr uint32_t FreeBarrier = FullBarrier + NumHeld;
 
-/// Elements of a unit: a byte of the mask.
-constexpr uint32_t UnitSize = 8;
+/// Units of a tile; each has a byte of the mask.
 constexpr uint32_t MaxUnits = DELTA_MAX_TILE / UnitSize;
 /// Units whose mask one thread scans: they are neighbors.
 constexpr uint32_t UnitsOfThread = MaxUnits / NumWorkers;
@@ -59,8 +58,6 @@ constexpr uint32_t UnitsOfThread = MaxUnits / NumWorkers;
 constexpr uint32_t MaxListed = 2304;
 /// Where the unsorted list begins in DiffStorage::lists.
 constexpr uint32_t UnsortedList = NumHeld * MaxListed;
-/// Runs of a tile whose begins are kept; others are found one by one.
-constexpr uint32_t MaxDiffRuns = 256;
 
 /// How the elements of a tile that is not contiguous are found.
 struct RunAccess {
@@ -439,7 +436,8 @@ private:
     const SourceRow &row = rowOf(arguments, tile);
     const uint32_t *bits = arguments.bits[tile.row];
     const bool isContiguous = tile.path == ContiguousPath;
-    int64_t first = (tile.source - row.source) / int64_t(sizeof(Bits));
+    int64_t first =
+        row.firstBit + (tile.source - row.source) / int64_t(sizeof(Bits));
     for (uint32_t unit = threadIdx.x; unit < numUnits(tile);
          unit += NumWorkers) {
       uint32_t mask = 0;
@@ -447,8 +445,9 @@ private:
         uint32_t offset = unit * UnitSize + i;
         if (offset >= tile.numElements)
           break;
-        int64_t at =
-            isContiguous ? first + offset : placeOf(storage, row.box, offset);
+        int64_t at = isContiguous
+                         ? first + offset
+                         : row.firstBit + placeOf(storage, row.box, offset);
         if (!(bits[at / 32] >> (at % 32) & 1))
           continue;
         mask |= 1u << i;

@@ -43,15 +43,21 @@ struct SourceRow {
   int64_t firstTile;     ///< of the rank
   int64_t tileBegin;     ///< of the box
   delta_value_op_t op;
-  uint32_t kernel; ///< delta_kernel_row
+  uint32_t kernel;  ///< delta_kernel_row
+  int64_t firstBit; ///< element 0 among the elements of the parameter
 };
+
+/// Elements that a thread of the compare reads at a time.
+constexpr uint32_t UnitSize = 8;
+/// Runs of a tile whose begins are kept; others are found one by one.
+constexpr uint32_t MaxDiffRuns = 256;
 
 /// How the elements of a tile are read.
 enum TilePath : uint8_t {
   /// One piece of memory, aligned to 16 bytes at the source, and sent as it is.
   ContiguousPath = 0,
-  /// Runs that begin at multiples of 16 bytes and are as long, sent as they
-  /// are; the tile has MaxKeptRuns runs at most.
+  /// Runs that begin at multiples of 16 bytes and hold a multiple of UnitSize
+  /// elements, sent as they are; the tile has MaxDiffRuns runs at most.
   RunsPath = 1,
   /// Anything else: element by element, with its op.
   GeneralPath = 2
@@ -133,8 +139,8 @@ struct DiffArguments {
   uint32_t reserved;
   /// Added to SourceTile::snapshot: where a chunk of it was uploaded to.
   int64_t snapshotShift;
-  /// Bit i of `bits[row's first word + i / 32]`: element i of the row's
-  /// parameter was written; DiffBits only. One entry a row.
+  /// Bit i % 32 of `bits[row][i / 32]`: element i of the row's parameter was
+  /// written; DiffBits only. One entry a row.
   const uint32_t *const *bits;
   /// One byte a tile, or null: not 0: packed whole whatever the snapshot holds.
   const uint8_t *unsure;

@@ -10,6 +10,7 @@
 #include "EmulatedDevice.h"
 #include "codegen/device/AdvanceKernel.cuh"
 #include "codegen/device/CompareKernel.cuh"
+#include "codegen/device/CastKernel.cuh"
 #include "codegen/device/DiffKernel.cuh"
 #include "codegen/device/FrameKernel.cuh"
 #include "codegen/device/ScatterKernel.cuh"

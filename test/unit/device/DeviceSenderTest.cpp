@@ -1,0 +1,240 @@
+//===- DeviceSenderTest.cpp - Bytes of a device, and of the host ----------===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+
+#include "Twins.h"
+
+#include <gtest/gtest.h>
+
+using namespace delta::test;
+using namespace delta::runtime;
+
+namespace {
+
+struct Case {
+  const char *name;
+  Geometry source, destination;
+  bool toHf;
+  bool isWide;
+  TwinOptions options;
+};
+
+Geometry make(uint32_t tp, uint32_t dp, uint32_t ep, uint32_t etp,
+              uint32_t pp) {
+  Geometry geometry;
+  geometry.tp = tp;
+  geometry.dp = dp;
+  geometry.ep = ep;
+  geometry.etp = etp;
+  geometry.pp = pp;
+  return geometry;
+}
+
+TwinOptions with(delta_snapshot_t snapshot, bool unaligned = false,
+                 uint64_t chunkBytes = DefaultChunkBytes) {
+  TwinOptions options;
+  options.snapshot = snapshot;
+  options.unaligned = unaligned;
+  options.chunkBytes = chunkBytes;
+  return options;
+}
+
+void PrintTo(const Case &test, std::ostream *out) { *out << test.name; }
+
+const Geometry One = make(1, 1, 1, 1, 1);
+const Case Cases[] = {
+    {"one_to_one", One, One, false, false, with(DELTA_SNAPSHOT_DEVICE)},
+    {"tp2_pp2_to_hf", make(2, 1, 2, 1, 2), One, true, false,
+     with(DELTA_SNAPSHOT_DEVICE)},
+    {"ep4_to_ep2_etp2_unaligned", make(2, 2, 4, 1, 1), make(2, 2, 2, 2, 1),
+     false, false, with(DELTA_SNAPSHOT_DEVICE, true)},
+    {"wide", One, make(4, 1, 1, 1, 1), false, true,
+     with(DELTA_SNAPSHOT_DEVICE)},
+    {"wide_tp2_unaligned", make(2, 1, 1, 1, 1), make(4, 1, 1, 1, 1), false,
+     true, with(DELTA_SNAPSHOT_DEVICE, true)},
+    {"pinned", make(2, 1, 2, 1, 2), One, true, false,
+     with(DELTA_SNAPSHOT_PINNED)},
+    {"wide_pinned", One, make(4, 1, 1, 1, 1), false, true,
+     with(DELTA_SNAPSHOT_PINNED)},
+    {"pageable", make(2, 1, 1, 1, 1), One, false, false,
+     with(DELTA_SNAPSHOT_PAGEABLE)},
+    {"pageable_in_chunks", make(2, 2, 1, 1, 1), One, true, false,
+     with(DELTA_SNAPSHOT_PAGEABLE, false, 1024)},
+    {"wide_pageable_in_chunks", One, make(4, 1, 1, 1, 1), false, true,
+     with(DELTA_SNAPSHOT_PAGEABLE, false, 20000)},
+};
+
+uint64_t flip(uint64_t bits) { return bits ^ 1; }
+
+class DeviceSenderTest : public testing::TestWithParam<Case> {
+protected:
+  DeviceSenderTest() {
+    cluster.fill();
+    twins.setCapacity(1);
+  }
+  void change(double share) {
+    cluster.update(share, ++numChanges * 977, flip);
+    twins.refresh();
+  }
+
+  const Case &test = GetParam();
+  TestPlan plan{test.source,
+                test.destination,
+                test.toHf,
+                test.isWide ? 1u : 2u,
+                test.isWide ? 1u : 4u,
+                test.isWide ? wideModel(test.source, test.destination)
+                            : mixedModel(test.source, test.destination)};
+  Cluster cluster{plan};
+  Twins twins{plan.getTables(), cluster.sourceMemory, cluster.senders,
+              test.options};
+  uint64_t numChanges = 0;
+};
+
+} // namespace
+
+TEST_P(DeviceSenderTest, FollowsEveryShareOfChanges) {
+  twins.sync(1, /*isSeed=*/true);
+  uint64_t version = 1;
+  for (double share : {0.0, 0.01, 0.3, 0.5, 1.0, 0.03}) {
+    change(share);
+    twins.sync(++version, /*isSeed=*/false);
+    EXPECT_EQ(twins.numChanged != 0, share >= 0.01);
+  }
+}
+
+TEST_P(DeviceSenderTest, CarriesEveryBitPattern) {
+  twins.sync(1, /*isSeed=*/true);
+  const uint64_t patterns[] = {0x7fc17fc17fc17fc1, 0xffa0ffa0ffa0ffa0,
+                               0x7f8000007f807f80, 0x8000000080008000,
+                               0x0001000100010001, 0};
+  uint64_t version = 1;
+  for (uint64_t pattern : patterns) {
+    cluster.update(0.3, pattern, [&](uint64_t) { return pattern; });
+    twins.sync(++version, /*isSeed=*/false);
+  }
+}
+
+TEST_P(DeviceSenderTest, SendsInTheSameRounds) {
+  twins.setCapacity(0.1);
+  twins.refresh();
+  twins.seed(1);
+  EXPECT_GT(twins.mostRounds(), 3u);
+  twins.send();
+  twins.acknowledge(1);
+  uint64_t version = 1;
+  for (double share : {0.01, 0.3, 1.0, 0.0, 0.05}) {
+    change(share);
+    twins.diff(++version);
+    EXPECT_EQ(twins.mostRounds() > 1, share >= 0.3);
+    twins.send();
+    twins.acknowledge(version);
+  }
+}
+
+/// Some rounds are sent, then one fails: what the receivers hold of them is
+/// unsure.
+TEST_P(DeviceSenderTest, SendsUnsureTilesWholeAfterABrokenSync) {
+  twins.setCapacity(0.1);
+  twins.sync(1, /*isSeed=*/true);
+  change(0.4);
+  twins.diff(2);
+  uint64_t perRound = cluster.senders[0]->getPacking().getDestinations().size();
+  EXPECT_GT(twins.send(perRound + 1), 0u);
+  twins.both([](Sender &one) { return one.acknowledge(2); });
+  twins.abort();
+  change(0.01);
+  twins.diff(2);
+  EXPECT_GT(twins.numChanged, 0u);
+  twins.send();
+  twins.acknowledge(2);
+  // Nothing is unsure any more.
+  twins.diff(3);
+  EXPECT_EQ(twins.numChanged, 0u);
+  twins.send();
+  twins.acknowledge(3);
+}
+
+TEST_P(DeviceSenderTest, AnAbortedSyncLeavesTheSnapshot) {
+  twins.sync(1, /*isSeed=*/true);
+  change(0.2);
+  twins.diff(2);
+  twins.abort();
+  change(0.1);
+  twins.diff(2);
+  twins.send();
+  twins.abort();
+  // The replay sweep sends the current version again.
+  twins.seed(1);
+  twins.send();
+  twins.abort();
+  twins.sync(2, /*isSeed=*/false);
+  twins.diff(3);
+  EXPECT_EQ(twins.numChanged, 0u);
+  twins.send();
+  twins.acknowledge(3);
+}
+
+TEST_P(DeviceSenderTest, RefusesWhatTheHostRefuses) {
+  delta_transport_t nowhere = Recorder().transport();
+  auto refused = [&](const auto &call) { twins.both(call); };
+  refused([](Sender &one) { return one.diff(1, nullptr); });
+  refused([](Sender &one) { return one.compare(); });
+  refused([](Sender &one) { return one.pack(1, nullptr); });
+  refused([&](Sender &one) { return one.send(nowhere); });
+  refused([](Sender &one) { return one.acknowledge(1); });
+  refused([](Sender &one) { return one.setCapacity(1); });
+  twins.sync(1, /*isSeed=*/true);
+  refused([](Sender &one) { return one.pack(2, nullptr); });
+  refused([](Sender &one) { return one.diff(1, nullptr); });
+  refused([](Sender &one) { return one.seed(0, nullptr); });
+  twins.diff(2);
+  refused([](Sender &one) { return one.diff(3, nullptr); });
+  refused([](Sender &one) { return one.compare(); });
+  refused([](Sender &one) { return one.setCapacity(1 << 20); });
+  refused([](Sender &one) { return one.acknowledge(3); });
+}
+
+TEST_P(DeviceSenderTest, ComparesAndPacksInTwoCalls) {
+  twins.sync(1, /*isSeed=*/true);
+  change(0.05);
+  twins.both([](Sender &one) { return one.compare(); });
+  change(0.05);
+  twins.both([](Sender &one) { return one.compare(); });
+  twins.both([](Sender &one) { return one.pack(2, nullptr); });
+  twins.send();
+  twins.acknowledge(2);
+  // A full sync in between forgets what was compared.
+  change(0.05);
+  twins.both([](Sender &one) { return one.compare(); });
+  twins.sync(3, /*isSeed=*/true);
+  twins.both([](Sender &one) { return one.pack(4, nullptr); });
+}
+
+TEST_P(DeviceSenderTest, ParametersThatChangeBetweenRoundsAreRefused) {
+  twins.setCapacity(0.1);
+  twins.sync(1, /*isSeed=*/true);
+  change(0.4);
+  twins.diff(2);
+  change(0.4);
+  twins.send();
+  twins.abort();
+  twins.sync(2, /*isSeed=*/false);
+}
+
+TEST_P(DeviceSenderTest, FollowsParametersThatLieElsewhere) {
+  twins.sync(1, /*isSeed=*/true);
+  change(0.1);
+  for (uint32_t rank = 0; rank < twins.senders.size(); ++rank) {
+    Status status = twins.rebind(rank);
+    EXPECT_FALSE(status.failed()) << status.getText();
+  }
+  twins.sync(2, /*isSeed=*/false);
+  EXPECT_GT(twins.numChanged, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Plans, DeviceSenderTest, testing::ValuesIn(Cases),
+                         [](const auto &info) { return info.param.name; });
