@@ -6,16 +6,31 @@
 # ===----------------------------------------------------------------------=== #
 """Opens plans that delta-compile made. Nothing is loaded at import."""
 
-from ._abi import Dtype, Side, Status, ValueOp
-from .plan import DeltaError, ParamInfo, Place, Plan
+from ._abi import Dtype, Side, Snapshot, Status, Target, ValueOp
+from .error import DeltaError
+from .plan import ParamInfo, Place, Plan
+from .receiver import Mismatches, Receiver, Refresh
+from .sender import ReplicaSum, Sender, SyncStats
+from .transport import DeviceBytes, Inproc, Transport
 
 __all__ = [
     "DeltaError",
+    "DeviceBytes",
     "Dtype",
+    "Inproc",
+    "Mismatches",
     "ParamInfo",
     "Place",
     "Plan",
+    "Receiver",
+    "Refresh",
+    "ReplicaSum",
+    "Sender",
     "Side",
+    "Snapshot",
     "Status",
+    "SyncStats",
+    "Target",
+    "Transport",
     "ValueOp",
 ]

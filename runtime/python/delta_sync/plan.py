@@ -13,16 +13,13 @@ from pathlib import Path
 from types import TracebackType
 
 from . import _abi
-from ._abi import Dtype, Side, Status, ValueOp
-
-
-class DeltaError(Exception):
-    """A status that is not OK, and what was wrong."""
-
-    def __init__(self, status: Status, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
+from ._abi import Dtype, Side, Snapshot, Status, Target, ValueOp
+from .error import Caller, DeltaError
+from .handle import Stream
+from .receiver import Receiver
+from .sender import Sender, row
+from .tensors import Params
+from .transport import Inproc, Transport
 
 
 @dataclass(frozen=True)
@@ -39,6 +36,8 @@ class ParamInfo:
     layer: int | None
     expert: int | None
     is_copy: bool
+    stride: tuple[int, ...] = ()
+    """Of memory, in elements."""
 
     @property
     def name(self) -> str:
@@ -63,12 +62,14 @@ class Plan:
         with Plan.open("plan.so") as plan:
             print(plan.model, plan.num_ranks(Side.SOURCE))
 
-    Nothing is loaded before `open`. Not to be shared among threads.
+    Nothing is loaded before `open`. Not to be shared among threads, but the
+    senders, receivers and mailboxes that it makes may each have one.
     """
 
     def __init__(self, path: Path, api: _abi.delta_plan_api_t) -> None:
         self.path = path
         self._api = api
+        self._known: dict[tuple[Side, int], list[ParamInfo]] = {}
         self._index: ctypes.c_void_p | None = None
         self._closed = False
 
@@ -124,6 +125,27 @@ class Plan:
         return first, second
 
     @property
+    def api(self) -> _abi.delta_plan_api_t:
+        """The functions of the plan, for ctypes."""
+        self._check_open()
+        return self._api
+
+    @property
+    def target(self) -> Target:
+        """What it runs on, whether that is here or not."""
+        try:
+            return self.check_device()
+        except DeltaError as error:
+            if error.status != Status.NO_DEVICE:
+                raise
+            return Target.CUDA
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """Where a sender of a CUDA plan keeps what the receivers hold."""
+        return Snapshot(self.tables.snapshot)
+
+    @property
     def tables(self) -> _abi.delta_tables_t:
         """The plan as data; borrowed, constant."""
         self._check_open()
@@ -137,11 +159,13 @@ class Plan:
     def parameters(self, side: Side, rank: int) -> list[ParamInfo]:
         """The parameters of a rank, in the order in which they are numbered."""
         self._check_rank(side, rank)
-        index = self._expanded()
-        return [
-            self._parameter(index, side, rank, number)
-            for number in range(self._api.param_count(index, side, rank))
-        ]
+        if (side, rank) not in self._known:
+            index = self._expanded()
+            self._known[side, rank] = [
+                self._parameter(index, side, rank, number)
+                for number in range(self._api.param_count(index, side, rank))
+            ]
+        return list(self._known[side, rank])
 
     def tiles(self, rank: int) -> Iterator[_abi.delta_tile_info_t]:
         """The tiles that a source rank compares and sends."""
@@ -169,6 +193,62 @@ class Plan:
         )
         return place(source), place(neutral)
 
+    # --- syncs ---------------------------------------------------------------
+
+    def check_device(self) -> Target:
+        """What the plan runs on; NO_DEVICE, in a sentence, where there is no
+        driver or no GPU that it has code for."""
+        call, target = Caller(self.api), ctypes.c_uint32()
+        if not call.offers("check_device"):
+            return Target.HOST
+        call("check_device", ctypes.byref(target))
+        return Target(target.value)
+
+    def sender(
+        self,
+        rank: int,
+        params: Params,
+        transport: Transport | Inproc | None = None,
+        *,
+        run: int = 0,
+        threads: int = 1,
+        stream: Stream | None = None,
+        capacity: int | None = None,
+    ) -> Sender:
+        """A trainer rank over its tensors: a dict of local names, or a list of
+        them, one for each chunk. Shapes, types, strides and the kind of memory
+        are checked here, by name. `run` tells one training from another and is
+        the same on both ends; `threads` share the work of a host plan; `stream`
+        is a CUDA stream or an object with `cuda_stream`, by default torch's
+        current one at each call; `capacity` is the largest number of changed
+        elements of one round."""
+        return Sender(
+            self, rank, params, transport, run=run, threads=threads,
+            stream=stream, capacity=capacity,
+        )  # fmt: skip
+
+    def receiver(
+        self,
+        rank: int,
+        params: Params,
+        transport: Transport | Inproc | None = None,
+        *,
+        run: int = 0,
+        threads: int = 1,
+        stream: Stream | None = None,
+    ) -> Receiver:
+        """A destination rank over its tensors; see `sender`."""
+        return Receiver(
+            self, rank, params, transport, run=run, threads=threads,
+            stream=stream,
+        )  # fmt: skip
+
+    def inproc(self) -> Inproc:
+        """Mailboxes for senders and receivers of this process."""
+        return Inproc(self, self.api)
+
+    # --- details -------------------------------------------------------------
+
     def _parameter(
         self, index: ctypes.c_void_p, side: Side, rank: int, number: int
     ) -> ParamInfo:
@@ -187,6 +267,7 @@ class Plan:
             layer=row(info.layer),
             expert=row(info.expert),
             is_copy=bool(info.is_copy),
+            stride=tuple(info.stride[: info.rank]),
         )
 
     def _expanded(self) -> ctypes.c_void_p:
@@ -194,12 +275,10 @@ class Plan:
         self._check_open()
         if self._index is None:
             index = ctypes.c_void_p()
-            text = ctypes.create_string_buffer(1024)
-            error = _abi.delta_error_t(
-                ctypes.cast(text, ctypes.c_void_p), len(text)
-            )
-            status = self._api.index_create(ctypes.byref(index), error)
-            self._check(status, text.value.decode() or "index_create")
+            try:
+                Caller(self._api)("index_create", ctypes.byref(index))
+            except DeltaError as error:
+                self._check(error.status, error.message)
             self._index = index
         return self._index
 
@@ -221,11 +300,6 @@ class Plan:
     def _check(self, status: int, text: str) -> None:
         if status != Status.OK:
             raise DeltaError(Status(status), f"{self.path}: {text}")
-
-
-def row(number: int) -> int | None:
-    """A row of a table, or None."""
-    return None if number == _abi.NONE else number
 
 
 def place(found: _abi.delta_place_t) -> Place:
