@@ -15,6 +15,7 @@
 #include "codegen/device/Kernels.h"
 #include "runtime/Index.h"
 #include "runtime/Inproc.h"
+#include "runtime/device/OpenDevice.h"
 
 using namespace delta::runtime;
 
@@ -131,9 +132,18 @@ static delta_status_t checkDevice(delta_target_t *outTarget,
   return guarded(error, [&] {
     if (!outTarget)
       return missing("check_device");
-    *outTarget = DELTA_TARGET_HOST;
-    return Status();
+    *outTarget =
+        delta_plan_kernels.num_cubins ? DELTA_TARGET_CUDA : DELTA_TARGET_HOST;
+    return checkDevice(delta_plan_kernels);
   });
+}
+
+Status delta::runtime::openDevice(uint32_t rank, std::shared_ptr<Device> &out) {
+  Status status = openDevice(delta_plan_kernels, out);
+  if (status.failed())
+    return Status::error(status.getCode(), "rank %u: bind: %s", rank,
+                         status.getText().c_str());
+  return status;
 }
 
 /// Filled on the first query; nothing runs at load.

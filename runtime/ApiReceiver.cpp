@@ -25,10 +25,17 @@ static delta_status_t receiverCreate(uint32_t rank, const delta_param_t *params,
   return guarded(error, [&] {
     if (!outReceiver || (numParams && !params))
       return missing("receiver_create");
+    std::shared_ptr<Device> device;
+    Status status = openDevice(rank, device);
+    if (status.failed())
+      return status;
+    if (device)
+      return Status::error(
+          DELTA_NO_DEVICE,
+          "rank %u: bind: receivers on a GPU are not built yet", rank);
     std::unique_ptr<Receiver> receiver;
-    Status status =
-        Receiver::create(delta_plan_tables, delta_plan_kernels, rank, params,
-                         numParams, run, numThreads, receiver);
+    status = Receiver::create(delta_plan_tables, delta_plan_kernels, rank,
+                              params, numParams, run, numThreads, receiver);
     if (!status.failed())
       *outReceiver = new delta_receiver{std::move(receiver)};
     return status;

@@ -23,9 +23,17 @@ static delta_status_t senderCreate(uint32_t rank, const delta_param_t *params,
   return guarded(error, [&] {
     if (!outSender || (numParams && !params))
       return missing("sender_create");
+    std::shared_ptr<Device> device;
+    Status status = openDevice(rank, device);
+    if (status.failed())
+      return status;
+    if (device)
+      return Status::error(DELTA_NO_DEVICE,
+                           "rank %u: bind: senders on a GPU are not built yet",
+                           rank);
     std::unique_ptr<Sender> sender;
-    Status status = Sender::create(delta_plan_tables, delta_plan_kernels, rank,
-                                   params, numParams, run, numThreads, sender);
+    status = Sender::create(delta_plan_tables, delta_plan_kernels, rank, params,
+                            numParams, run, numThreads, sender);
     if (!status.failed())
       *outSender = new delta_sender{std::move(sender)};
     return status;

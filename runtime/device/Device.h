@@ -21,6 +21,7 @@
 
 #include "runtime/Status.h"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -103,7 +104,7 @@ public:
   uint64_t getNumLaunches() const { return numLaunches; }
 
 protected:
-  uint64_t numLaunches = 0;
+  std::atomic<uint64_t> numLaunches = {0};
 };
 
 /// Owned memory of a device, or pinned memory of the host.

@@ -1,0 +1,28 @@
+//===- NoDevice.cpp - The answers of a run time for the host --------------===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// In delta_runtime this file stands for all others of the folder.
+///
+//===----------------------------------------------------------------------===//
+
+#include "runtime/device/OpenDevice.h"
+
+using namespace delta::runtime;
+
+Status delta::runtime::checkDevice(const delta_kernels_t &kernels) {
+  if (kernels.num_cubins == 0)
+    return {};
+  return Status::error(DELTA_NO_DEVICE, "the plan has code for GPUs, and was "
+                                        "linked with the run time of the host");
+}
+
+Status delta::runtime::openDevice(const delta_kernels_t &kernels,
+                                  std::shared_ptr<Device> &out) {
+  out = nullptr;
+  return checkDevice(kernels);
+}
