@@ -130,6 +130,11 @@ class Plan:
         self._check_open()
         return self._api
 
+    def offers(self, function: str) -> bool:
+        """Whether the plan has a function of delta_abi.h: one of an earlier
+        compiler has less."""
+        return Caller(self.api).offers(function)
+
     @property
     def target(self) -> Target:
         """What it runs on, whether that is here or not."""
@@ -198,10 +203,10 @@ class Plan:
     def check_device(self) -> Target:
         """What the plan runs on; NO_DEVICE, in a sentence, where there is no
         driver or no GPU that it has code for."""
-        call, target = Caller(self.api), ctypes.c_uint32()
-        if not call.offers("check_device"):
+        target = ctypes.c_uint32()
+        if not self.offers("check_device"):
             return Target.HOST
-        call("check_device", ctypes.byref(target))
+        Caller(self.api)("check_device", ctypes.byref(target))
         return Target(target.value)
 
     def sender(
