@@ -210,3 +210,51 @@ def test_ranks_share_what_is_replicated(synced: object) -> None:
     assert first[norm].data_ptr() == second[norm].data_ptr()
     fc1 = "decoder.layers.0.mlp.linear_fc1.weight"
     assert first[fc1].data_ptr() != second[fc1].data_ptr()
+
+
+@needs_tools
+@needs_torch
+def test_messages_are_read_in_rounds_and_none_is_missed(plans: Path) -> None:
+    """The reader of `messages.py`: seeds and deltas, in one round and in many;
+    without the message of a rank something is wrong."""
+    packages.install()
+    import torch
+    from torch_bench.exports import Converter, Wrong
+    from torch_bench.memory import Source, allocate
+    from torch_bench.messages import Applied, Tiles
+
+    device = torch.device("cpu")
+    converter = Converter(cases.case("A", tiny=True), device)
+    with Plan.open(plans / "a-tiny-device.so") as plan:
+        source = Source(plan, range(1), device, converter.first)
+        source.fill(4)
+        first = source.ranks[0]
+        converter.bind([first] * 8)
+        target = allocate(plan.parameters(Side.DESTINATION, 0), device)
+        rounds = []
+
+        def send(rank: int) -> None:
+            to = Applied(Tiles(plan, rank, target, device), target)
+            with plan.sender(rank, first, capacity=16384) as sender:
+                sender.seed()
+                rounds.append(sender.rounds)
+                sender.send(to)
+                sender.acknowledge()
+                source.flip(0.3, seed=rank)
+                sender.diff()
+                rounds.append(sender.rounds)
+                sender.send(to)
+                sender.acknowledge()
+                source.flip(0.3, seed=rank)
+                # Back again: the receiver holds what is there now.
+                sender.diff()
+                sender.send(to)
+
+        for rank in range(8):
+            if rank != 5:
+                send(rank)
+        with pytest.raises(Wrong, match=", and [0-9]+ tensors more"):
+            converter.check(target.tensors)
+        send(5)
+        assert converter.check(target.tensors) > 200_000
+        assert max(rounds) > 1

@@ -49,8 +49,10 @@ def measure(arguments: argparse.Namespace) -> None:
         "geometry": arguments.geometry, "label": chosen.label,
         **machine(device),
     })  # fmt: skip
+    if clock.is_cuda:
+        torch.zeros(1, device=device)  # the device is current from here on
     converter = None
-    if arguments.peer or (arguments.check and not alone):
+    if arguments.peer or arguments.check:
         from torch_bench.exports import Converter
 
         converter = Converter(chosen, device)
@@ -83,6 +85,8 @@ def measure(arguments: argparse.Namespace) -> None:
             with_receiver=not alone,
         )  # fmt: skip
         plan.close()
+    if alone and arguments.check:
+        check_alone(arguments, source, converter, report)
     if arguments.peer:
         compare_with_peer(report, peer_rows, arguments)
 
@@ -151,6 +155,18 @@ def measure_plan(
         for share in (0.0, 0.01):
             syncs.count_launches(share)
         syncs.abort_once(0.01)
+
+
+def check_alone(arguments, source, converter, report) -> None:
+    """All ranks of a plan that has no receiver here."""
+    from torch_bench.messages import check_ranks
+    from torch_bench.syncs import RUN
+
+    name = cases.plan_name(
+        arguments.geometry, arguments.snapshots[0], tiny=arguments.tiny
+    )
+    with Plan.open(arguments.plans / name) as plan:
+        check_ranks(plan, source, converter, 0.01, report.say, run=RUN)
 
 
 def receiver_rates(syncs, timing, rates, report, arguments) -> None:
