@@ -34,9 +34,20 @@ namespace {
 constexpr size_t StackBytes = 256 << 10;
 constexpr uint32_t WarpSize = 32;
 
+/// The stack of a thread, kept for the blocks that come later: to map and unmap
+/// it each time takes most of the time of a small block.
+char *stackOf(uint32_t thread) {
+  static thread_local std::vector<std::unique_ptr<char[]>> stacks;
+  if (thread >= stacks.size())
+    stacks.resize(thread + 1);
+  if (!stacks[thread])
+    stacks[thread].reset(new char[StackBytes]);
+  return stacks[thread].get();
+}
+
 struct Fiber {
   ucontext_t context;
-  std::unique_ptr<char[]> stack;
+  char *stack = nullptr;
   void *fakeStack = nullptr;
   bool isDone = false;
   /// What the fiber waits for: a number that has to change.
@@ -123,9 +134,9 @@ void Block::enter() {
 
 void Block::start(uint32_t index) {
   Fiber &fiber = fibers[index];
-  fiber.stack.reset(new char[StackBytes]);
+  fiber.stack = stackOf(index);
   getcontext(&fiber.context);
-  fiber.context.uc_stack.ss_sp = fiber.stack.get();
+  fiber.context.uc_stack.ss_sp = fiber.stack;
   fiber.context.uc_stack.ss_size = StackBytes;
   fiber.context.uc_link = nullptr;
   makecontext(&fiber.context, enter, 0);
@@ -135,7 +146,7 @@ void Block::resume(uint32_t index) {
   Fiber &fiber = fibers[index];
   current = index;
   threadIndex = {index, 0, 0};
-  beforeSwitch(&schedulerStack, fiber.stack.get(), StackBytes);
+  beforeSwitch(&schedulerStack, fiber.stack, StackBytes);
   swapcontext(&scheduler, &fiber.context);
   afterSwitch(schedulerStack, nullptr, nullptr);
 }
