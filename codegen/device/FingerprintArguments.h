@@ -27,7 +27,7 @@
 #ifndef DELTA_CODEGEN_DEVICE_FINGERPRINTARGUMENTS_H
 #define DELTA_CODEGEN_DEVICE_FINGERPRINTARGUMENTS_H
 
-#include "codegen/device/IndexFunctions.h"
+#include "codegen/device/SourceArguments.h"
 
 namespace delta::device {
 
@@ -94,6 +94,29 @@ struct FingerprintArguments {
   const FingerprintPlaces *places;
   const FingerprintKeys *keys; ///< one a term
   unsigned long long *sums;    ///< one a term; zeroed
+};
+
+/// A row of a rank, of which a sum is kept.
+struct FingerprintRow {
+  const delta_box_t *box;
+  int64_t firstTile; ///< of the rank
+  int64_t tileBegin; ///< of the box
+  /// Place of the box in the neutral tensor.
+  const int64_t *neutralStride;
+  int64_t neutralOffset;
+  int64_t numColumns;
+  FingerprintKeys keys;
+};
+
+/// The sums of rows follow the snapshot: launched before the advance that it
+/// describes, or for a first sum over the whole snapshot.
+struct SourceSumArguments {
+  AdvanceArguments changes;
+  const FingerprintRow *rows; ///< as SourceTile::row counts them
+  unsigned long long *sums;   ///< one a row
+  /// Not 0: all values of the snapshot are added, and `changes` has no places.
+  uint32_t isFirst;
+  uint32_t reserved;
 };
 
 } // namespace delta::device

@@ -23,6 +23,27 @@
 
 namespace delta::device {
 
+/// Quotient of two numbers that are not negative, mostly below 2^32.
+__device__ inline int64_t quotient(int64_t value, int64_t divisor) {
+  if (uint64_t(value | divisor) >> 32)
+    return value / divisor;
+  return int64_t(uint32_t(value) / uint32_t(divisor));
+}
+
+/// Distance of the begin of a run from that of run 0. As RunCursor, for runs in
+/// no order: without memory for the indices.
+__device__ inline int64_t distanceOfRun(const delta_box_t &box,
+                                        const int64_t *stride, int64_t run) {
+  int64_t distance = 0;
+#pragma unroll 1
+  for (uint32_t loop = box.num_loops - 1; loop > 1; --loop) {
+    const int64_t above = quotient(run, box.extent[loop - 1]);
+    distance += (run - above * box.extent[loop - 1]) * stride[loop - 1];
+    run = above;
+  }
+  return box.num_loops > 1 ? distance + run * stride[0] : 0;
+}
+
 struct FingerprintStorage {
   FingerprintPiece piece;
   FingerprintKeys keys;
@@ -239,18 +260,20 @@ template <typename Types>
 DELTA_DEVICE_COLD uint64_t sumPlaces(const FingerprintStorage &storage,
                                      const FingerprintPlaces &places) {
   const FingerprintPiece &piece = storage.piece;
-  const Layout data = {places.dataOffset, places.dataStride};
-  const Layout neutral = {places.neutralOffset, places.neutralStride};
+  const uint32_t last = places.box.num_loops - 1;
   uint64_t sum = 0;
 #pragma unroll 1
   for (uint32_t i = threadIdx.x; i < piece.numLines * piece.numColumns;
        i += FingerprintThreads) {
-    uint32_t run = i / piece.numColumns;
-    int64_t column = piece.column + (i - run * piece.numColumns);
-    RunCursor cursor(places.box, piece.line + run);
-    int64_t element = cursor.begin(data) + column * data.step(places.box);
-    int64_t place = cursor.begin(neutral) + column * neutral.step(places.box);
-    int64_t row = place / places.numColumns;
+    const uint32_t run = i / piece.numColumns;
+    const int64_t column = piece.column + (i - run * piece.numColumns);
+    const int64_t element =
+        places.dataOffset + column * places.dataStride[last] +
+        distanceOfRun(places.box, places.dataStride, piece.line + run);
+    const int64_t place =
+        places.neutralOffset + column * places.neutralStride[last] +
+        distanceOfRun(places.box, places.neutralStride, piece.line + run);
+    const int64_t row = quotient(place, places.numColumns);
     sum += Types::read(piece, element) * weight(storage.keys.row, row) *
            weight(storage.keys.column, place - row * places.numColumns);
   }

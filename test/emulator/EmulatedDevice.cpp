@@ -17,6 +17,7 @@
 #include "codegen/device/FingerprintKernel.cuh"
 #include "codegen/device/SealKernel.cuh"
 #include "codegen/device/StageKernel.cuh"
+#include "codegen/device/SumChangesKernel.cuh"
 
 #include <cstdio>
 #include <cstdlib>

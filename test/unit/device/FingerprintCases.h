@@ -18,6 +18,7 @@
 #include "runtime/Fingerprint.h"
 
 #include <cstdint>
+#include <ostream>
 #include <random>
 #include <utility>
 #include <vector>
@@ -38,6 +39,11 @@ struct BoxCase {
 };
 
 extern const std::vector<BoxCase> BoxCases;
+
+/// GoogleTest prints the name of a case alone.
+inline void PrintTo(const BoxCase &boxCase, std::ostream *out) {
+  *out << boxCase.name;
+}
 
 inline delta_box_t boxOf(const BoxCase &from, bool isImage) {
   delta_box_t box = {};
