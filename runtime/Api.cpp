@@ -15,6 +15,7 @@
 #include "codegen/device/Kernels.h"
 #include "runtime/Index.h"
 #include "runtime/Inproc.h"
+#include "runtime/device/Handles.h"
 #include "runtime/device/OpenDevice.h"
 
 using namespace delta::runtime;
@@ -112,8 +113,14 @@ static delta_status_t inprocCreate(delta_inproc_t **outInproc,
   return guarded(error, [&] {
     if (!outInproc)
       return missing("inproc_create");
-    *outInproc = new delta_inproc{Inproc(InprocTimeout)};
-    return Status();
+    std::shared_ptr<Device> device;
+    std::shared_ptr<MessageMemory> memory;
+    Status status = openDevice(delta_plan_kernels, device);
+    if (!status.failed())
+      status = messagesOn(device, memory);
+    if (!status.failed())
+      *outInproc = new delta_inproc{Inproc(InprocTimeout, memory)};
+    return status;
   });
 }
 

@@ -8,6 +8,7 @@
 #include "runtime/Api.h"
 
 #include "runtime/Receiver.h"
+#include "runtime/device/Handles.h"
 
 #include <algorithm>
 
@@ -29,13 +30,10 @@ static delta_status_t receiverCreate(uint32_t rank, const delta_param_t *params,
     Status status = openDevice(rank, device);
     if (status.failed())
       return status;
-    if (device)
-      return Status::error(
-          DELTA_NO_DEVICE,
-          "rank %u: bind: receivers on a GPU are not built yet", rank);
     std::unique_ptr<Receiver> receiver;
     status = Receiver::create(delta_plan_tables, delta_plan_kernels, rank,
-                              params, numParams, run, numThreads, receiver);
+                              params, numParams, run, numThreads, receiver,
+                              intakeOn(device, delta_plan_tables));
     if (!status.failed())
       *outReceiver = new delta_receiver{std::move(receiver)};
     return status;

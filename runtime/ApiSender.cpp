@@ -8,6 +8,7 @@
 #include "runtime/Api.h"
 
 #include "runtime/Sender.h"
+#include "runtime/device/Handles.h"
 
 using namespace delta::runtime;
 
@@ -27,13 +28,10 @@ static delta_status_t senderCreate(uint32_t rank, const delta_param_t *params,
     Status status = openDevice(rank, device);
     if (status.failed())
       return status;
-    if (device)
-      return Status::error(DELTA_NO_DEVICE,
-                           "rank %u: bind: senders on a GPU are not built yet",
-                           rank);
     std::unique_ptr<Sender> sender;
     status = Sender::create(delta_plan_tables, delta_plan_kernels, rank, params,
-                            numParams, run, numThreads, sender);
+                            numParams, run, numThreads, sender,
+                            packingOn(device, delta_plan_tables));
     if (!status.failed())
       *outSender = new delta_sender{std::move(sender)};
     return status;

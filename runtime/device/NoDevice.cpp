@@ -10,6 +10,7 @@
 ///
 //===----------------------------------------------------------------------===//
 
+#include "runtime/device/Handles.h"
 #include "runtime/device/OpenDevice.h"
 
 using namespace delta::runtime;
@@ -25,4 +26,21 @@ Status delta::runtime::openDevice(const delta_kernels_t &kernels,
                                   std::shared_ptr<Device> &out) {
   out = nullptr;
   return checkDevice(kernels);
+}
+
+Sender::PackingMaker delta::runtime::packingOn(const std::shared_ptr<Device> &,
+                                               const delta_tables_t &) {
+  return Sender::onHost();
+}
+
+std::unique_ptr<Intake>
+delta::runtime::intakeOn(const std::shared_ptr<Device> &,
+                         const delta_tables_t &) {
+  return nullptr;
+}
+
+Status delta::runtime::messagesOn(const std::shared_ptr<Device> &,
+                                  std::shared_ptr<MessageMemory> &out) {
+  out = nullptr;
+  return {};
 }
