@@ -66,21 +66,27 @@ std::set<uint32_t> delta::kernelRows(const delta_tables_t &tables) {
   return rows;
 }
 
-std::string delta::emitHost(const LoweredPlan &plan) {
+std::string delta::emitHost(const LoweredPlan &plan,
+                            const std::vector<EmbeddedCubin> &cubins) {
   TableStorage storage(plan);
   const delta_tables_t &tables = storage.tables();
   SourceText out;
-  emitBanner(out, "plan.cpp - A compiled plan for the host", tables);
+  emitBanner(out,
+             cubins.empty() ? "plan.cpp - A compiled plan for the host"
+                            : "plan.cpp - The host's part of a compiled plan",
+             tables);
   out.line("#include \"codegen/device/HostKernels.h\"");
   out.line();
+  emitCubinNames(out, cubins);
   out.line("namespace {");
   out.line();
+  emitCubins(out, cubins);
   emitSideTables(out, tables);
   emitBoxTables(out, plan, tables, "constexpr", "");
   out.line("} // namespace");
   out.line();
   emitPlanTables(out, tables);
-  emitHostKernels(out, tables);
+  emitHostKernels(out, tables, cubins);
   return out.take();
 }
 
@@ -89,9 +95,7 @@ std::string delta::emitCuda(const LoweredPlan &plan) {
   const delta_tables_t &tables = storage.tables();
   SourceText out;
   emitBanner(out, "plan.cu - A compiled plan for the device", tables);
-  out.line("#include \"codegen/device/DiffKernel.cuh\"");
-  out.line("#include \"codegen/device/ScatterKernel.cuh\"");
-  out.line();
+  emitCudaIncludes(out);
   // A constant is local to its file unless it was declared before.
   out.line("extern \"C\" {");
   if (tables.num_images)

@@ -20,16 +20,26 @@
 #include "codegen/LoweredPlan.h"
 
 #include <string>
+#include <vector>
 
 namespace delta {
 
+/// Device code that a plan embeds. The bytes themselves are a symbol that the
+/// linker finds (Toolchain.h): text would hold megabytes of numbers.
+struct EmbeddedCubin {
+  uint32_t major, minor; ///< compute capability
+  std::string symbol;
+  uint64_t numBytes;
+};
+
 /// Host C++: defines `delta_plan_tables` and `delta_plan_kernels`, which the
-/// run time links.
-std::string emitHost(const LoweredPlan &plan);
+/// run time links. With `cubins` the plan is one for GPUs.
+std::string emitHost(const LoweredPlan &plan,
+                     const std::vector<EmbeddedCubin> &cubins = {});
 
 /// CUDA C++ for the device: `delta_boxes` and `delta_images` in device memory,
-/// an entry point `delta_diff_<type>` for each element type of the plan, and
-/// `delta_scatter` and `delta_advance` for all of them.
+/// and an entry point for each kernel of codegen/device/DeviceKernels.def over
+/// the element types of the plan.
 std::string emitCuda(const LoweredPlan &plan);
 
 } // namespace delta

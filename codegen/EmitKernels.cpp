@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 ///
 /// \file
-/// Names the hand-written kernels that a plan needs: one set an element type
-/// or cast,
-/// whatever the number of classes.
+/// Names the hand-written kernels that a plan needs, whatever the number of its
+/// classes: on the host one set an element type or cast, on the device one
+/// entry point a kernel, over all types.
 ///
 //===----------------------------------------------------------------------===//
 
@@ -38,7 +38,31 @@ static std::string deviceName(uint32_t row) {
   return inner == name.npos ? name : name.insert(inner + 1, "delta::device::");
 }
 
-void delta::emitHostKernels(SourceText &out, const delta_tables_t &tables) {
+void delta::emitCubinNames(SourceText &out,
+                           const std::vector<EmbeddedCubin> &cubins) {
+  if (cubins.empty())
+    return;
+  out.comment("Device code, which the linker puts beside this file.");
+  for (const EmbeddedCubin &cubin : cubins)
+    out.line("extern \"C\" const unsigned char " + cubin.symbol + "[];");
+  out.line();
+}
+
+void delta::emitCubins(SourceText &out,
+                       const std::vector<EmbeddedCubin> &cubins) {
+  if (cubins.empty())
+    return;
+  out.comment("Compute capability, code, bytes.");
+  out.line("constexpr delta_cubin_t cubins[] = {");
+  for (const EmbeddedCubin &cubin : cubins)
+    out.row({std::to_string(cubin.major), std::to_string(cubin.minor),
+             cubin.symbol, std::to_string(cubin.numBytes)});
+  out.line("};");
+  out.line();
+}
+
+void delta::emitHostKernels(SourceText &out, const delta_tables_t &tables,
+                            const std::vector<EmbeddedCubin> &cubins) {
   std::set<uint32_t> rows = kernelRows(tables);
   out.comment("Rows by delta_kernel_row; what the plan does not need stays "
               "empty.");
@@ -52,40 +76,63 @@ void delta::emitHostKernels(SourceText &out, const delta_tables_t &tables) {
                        deviceName(row) + ">(),"
                  : "        {},");
   out.line("    },");
+  if (!cubins.empty()) {
+    out.line("    /*num_cubins=*/" + std::to_string(cubins.size()) + ",");
+    out.line("    /*reserved=*/0,");
+    out.line("    cubins,");
+  }
   out.line("};");
 }
 
-/// "bf16" for Bf16, "widened_bf16" for Widened<Bf16>: kernels are named in
-/// lower case.
-static std::string lowerCase(const std::string &word) {
-  std::string out;
-  for (char c : word)
-    if (c == '<')
-      out += '_';
-    else if (c != '>')
-      out += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return out;
-}
+namespace {
+/// A row of DeviceKernels.def.
+struct DeviceKernel {
+  const char *name;
+  const char *arguments;
+  const char *body;
+  const char *file;
+  uint32_t threads, blocks;
+};
+} // namespace
 
-/// An entry point `delta_<name>` whose body is a call of `body`.
-static void emitEntryPoint(SourceText &out, const std::string &name,
-                           const std::string &arguments,
-                           const std::string &body) {
+static constexpr DeviceKernel deviceKernels[] = {
+#define DELTA_DEVICE_KERNEL(enumerator, name, arguments, body, file, threads,  \
+                            blocks)                                            \
+  {#name, #arguments, #body, file, threads, blocks},
+#include "codegen/device/DeviceKernels.def"
+};
+
+void delta::emitCudaIncludes(SourceText &out) {
+  // Kernels may share a file.
+  std::set<std::string> files = {"ElementList.h"};
+  for (const DeviceKernel &kernel : deviceKernels)
+    files.insert(kernel.file);
+  for (const std::string &file : files)
+    out.line("#include \"codegen/device/" + file + "\"");
   out.line();
-  out.line("extern \"C\" __global__ void");
-  out.line("__launch_bounds__(BlockThreads, BlocksOfProcessor)");
-  out.line("    delta_" + name + "(const " + arguments + " arguments) {");
-  out.line("  " + body + "(arguments);");
-  out.line("}");
 }
 
 void delta::emitCudaKernels(SourceText &out, const delta_tables_t &tables) {
   out.line("using namespace delta::device;");
+  out.line();
+  out.comment("Element types and casts of the plan.");
+  // One a line: all eight would not fit.
+  std::string list = "using Elements = ElementList<";
+  const std::string separator = ",\n" + std::string(list.size(), ' ');
+  bool isFirst = true;
   for (uint32_t row : kernelRows(tables)) {
-    std::string element = elementName(row);
-    emitEntryPoint(out, "diff_" + lowerCase(element), "DiffArguments",
-                   "diffTiles<" + element + ">");
+    list += (isFirst ? "" : separator) + elementName(row);
+    isFirst = false;
   }
-  emitEntryPoint(out, "scatter", "ScatterArguments", "scatterTiles");
-  emitEntryPoint(out, "advance", "AdvanceArguments", "advanceTiles");
+  out.line(list + ">;");
+  for (const DeviceKernel &kernel : deviceKernels) {
+    out.line();
+    out.line("extern \"C\" __global__ void");
+    out.line("__launch_bounds__(" + std::to_string(kernel.threads) + ", " +
+             std::to_string(kernel.blocks) + ")");
+    out.line(std::string("    delta_") + kernel.name + "(const " +
+             kernel.arguments + " arguments) {");
+    out.line(std::string("  ") + kernel.body + "<Elements>(arguments);");
+    out.line("}");
+  }
 }

@@ -13,6 +13,7 @@
 #ifndef DELTA_CODEGEN_EMITPARTS_H
 #define DELTA_CODEGEN_EMITPARTS_H
 
+#include "codegen/Emit.h"
 #include "codegen/SourceText.h"
 #include "codegen/Tables.h"
 
@@ -30,10 +31,18 @@ void emitBoxTables(SourceText &out, const LoweredPlan &plan,
 void emitSideTables(SourceText &out, const delta_tables_t &tables);
 void emitPlanTables(SourceText &out, const delta_tables_t &tables);
 
-/// `delta_plan_kernels`: host kernels of the element types in the plan.
-void emitHostKernels(SourceText &out, const delta_tables_t &tables);
+/// Declarations of the cubins' bytes, and the table `cubins`; nothing where
+/// there are none.
+void emitCubinNames(SourceText &out, const std::vector<EmbeddedCubin> &cubins);
+void emitCubins(SourceText &out, const std::vector<EmbeddedCubin> &cubins);
 
-/// Entry points for the device.
+/// `delta_plan_kernels`: host kernels of the element types in the plan, and the
+/// cubins.
+void emitHostKernels(SourceText &out, const delta_tables_t &tables,
+                     const std::vector<EmbeddedCubin> &cubins);
+
+/// The headers of all kernels of the device, and their entry points.
+void emitCudaIncludes(SourceText &out);
 void emitCudaKernels(SourceText &out, const delta_tables_t &tables);
 
 /// Rows of delta_kernels_t that the boxes need (delta_kernel_row).

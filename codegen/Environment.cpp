@@ -47,6 +47,7 @@ static std::optional<std::string> findInPath(const std::string &program) {
 
 Installation delta::installationAt(const std::string &prefix) {
   return {prefix + "/share/delta/include", prefix + "/lib/libdelta_runtime.a",
+          prefix + "/lib/libdelta_runtime_cuda.a",
           prefix + "/share/delta/models"};
 }
 
@@ -70,15 +71,26 @@ std::vector<std::string> delta::findHostCompiler() {
   return {};
 }
 
+static std::string cudaHome() {
+  return variable("CUDA_HOME").value_or("/usr/local/cuda");
+}
+
 std::optional<std::string> delta::findNvcc() {
   if (auto chosen = variable("DELTA_NVCC"))
     return chosen;
+  if (variable("DELTA_NVRTC"))
+    return std::nullopt;
   if (auto path = findInPath("nvcc"))
     return path;
-  std::string home = variable("CUDA_HOME").value_or("/usr/local/cuda");
-  if (isExecutable(home + "/bin/nvcc"))
-    return home + "/bin/nvcc";
+  if (isExecutable(cudaHome() + "/bin/nvcc"))
+    return cudaHome() + "/bin/nvcc";
   return std::nullopt;
+}
+
+std::vector<std::string> delta::findNvrtc() {
+  if (auto chosen = variable("DELTA_NVRTC"))
+    return {*chosen};
+  return {"libnvrtc.so.13", cudaHome() + "/lib64/libnvrtc.so.13"};
 }
 
 std::string delta::temporaryFolder() {

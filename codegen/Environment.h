@@ -6,16 +6,19 @@
 //===----------------------------------------------------------------------===//
 ///
 /// \file
-/// The one place that reads environment variables, and the place where the
-/// parts of an installation are found. None of this enters an output.
+/// The one place that reads the compiler's environment variables, and the place
+/// where the parts of an installation are found. None of this enters an output.
 ///
-/// | variable     | meaning                                | default | |
-/// ------------ | -------------------------------------- | ----------------- |
-/// | `DELTA_CXX`  | host compiler of plans, with arguments | `c++`, `g++` or |
-/// |              | after blanks: `ccache g++`             | `clang++` in PATH
-/// | | `DELTA_NVCC` | CUDA compiler of plans                 | `nvcc` in PATH
-/// or | |              |                                        |
-/// `CUDA_HOME/bin`   | | `TMPDIR`     | folder for temporary files | `/tmp` |
+/// | variable      | meaning and default                                     |
+/// | ------------- | ------------------------------------------------------- |
+/// | `DELTA_CXX`   | host compiler of plans, with arguments after blanks:    |
+/// |               | `ccache g++`; else `c++`, `g++` or `clang++` in PATH    |
+/// | `DELTA_NVCC`  | CUDA compiler of plans; else `nvcc` in PATH or in       |
+/// |               | `CUDA_HOME/bin`                                         |
+/// | `DELTA_NVRTC` | library to use instead of nvcc; else, where there is    |
+/// |               | no nvcc, `libnvrtc.so.13`, also in `CUDA_HOME/lib64`    |
+/// | `CUDA_HOME`   | CUDA toolkit; else `/usr/local/cuda`                    |
+/// | `TMPDIR`      | folder for temporary files; else `/tmp`                 |
 ///
 //===----------------------------------------------------------------------===//
 
@@ -33,8 +36,9 @@ namespace delta {
 struct Installation {
   /// Holds `runtime/delta_abi.h` and `codegen/device/`.
   std::string includeFolder;
-  /// The run time that every plan links.
+  /// The run time that every plan links: of the host, and of GPUs.
   std::string runtimeArchive;
+  std::string cudaRuntimeArchive;
   /// Families: `<family>.mlir`.
   std::string modelFolder;
 };
@@ -49,8 +53,11 @@ Installation findInstallation();
 /// Program and leading arguments of the host compiler; empty if there is none.
 std::vector<std::string> findHostCompiler();
 
-/// Path of nvcc; nothing if there is none.
+/// Path of nvcc; nothing if there is none, or if NVRTC was chosen.
 std::optional<std::string> findNvcc();
+
+/// Names of the NVRTC library, to be tried in this order.
+std::vector<std::string> findNvrtc();
 
 /// Folder for temporary files.
 std::string temporaryFolder();

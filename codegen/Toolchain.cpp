@@ -94,16 +94,13 @@ MaybeError delta::runCommand(const std::vector<std::string> &arguments,
   return std::nullopt;
 }
 
-/// Runs one compiler in `work`. On failure `work` is kept, with the source
-/// `sourceName` in it.
-static MaybeError runCompiler(const std::vector<std::string> &arguments,
-                              TemporaryFolder &work,
-                              std::string_view sourceName) {
+MaybeError delta::runStep(const std::vector<std::string> &arguments,
+                          const TemporaryFolder &work,
+                          std::string_view sourceName) {
   CommandResult result;
   MaybeError error = runCommand(arguments, work.folder(), result);
   if (!error && result.status == 0)
     return std::nullopt;
-  work.keep();
   std::string text = error ? *error
                            : "the compiler failed with status " +
                                  std::to_string(result.status) + ":\n" +
@@ -114,9 +111,33 @@ static MaybeError runCompiler(const std::vector<std::string> &arguments,
          "\nsource kept: " + work.path(sourceName);
 }
 
+std::string delta::cubinSymbol(const Architecture &architecture) {
+  return "delta_cubin_" + architecture.name();
+}
+
+/// Writes the cubins to `work`, and as `fileName` the assembler text that puts
+/// their bytes under their symbols.
+static MaybeError writeCubins(const std::vector<Cubin> &cubins,
+                              const TemporaryFolder &work,
+                              std::string_view fileName) {
+  std::string text = "\t.section .rodata\n";
+  for (const Cubin &cubin : cubins) {
+    const std::string name = cubin.architecture.name() + ".cubin";
+    const std::string symbol = cubinSymbol(cubin.architecture);
+    if (MaybeError error = writeFile(work.path(name), cubin.image))
+      return error;
+    text += "\t.balign 64\n\t.globl " + symbol + "\n\t.hidden " + symbol +
+            "\n" + symbol + ":\n\t.incbin \"" + name + "\"\n";
+  }
+  // Without this note the linker makes the stack executable.
+  text += "\t.section .note.GNU-stack,\"\",%progbits\n";
+  return writeFile(work.path(fileName), text);
+}
+
 MaybeError delta::compileHost(const std::string &source,
                               const std::string &outputPath,
-                              const Installation &installation) {
+                              const Installation &installation,
+                              const std::vector<Cubin> &cubins) {
   std::vector<std::string> command = findHostCompiler();
   if (command.empty())
     return std::string("no host compiler: none of c++, g++, clang++ is in "
@@ -129,6 +150,10 @@ MaybeError delta::compileHost(const std::string &source,
   if (MaybeError error = writeFile(work.path("plan.map"), versionScript))
     return error;
 
+  if (!cubins.empty())
+    if (MaybeError error = writeCubins(cubins, work, "cubins.s"))
+      return error;
+
   // Names inside the output would change from run to run: the compiler works
   // in the folder on fixed names, and the rest is stripped.
   for (const char *argument :
@@ -139,40 +164,25 @@ MaybeError delta::compileHost(const std::string &source,
   command.push_back("-ffile-prefix-map=" + work.folder() + "=.");
   command.push_back("-I" + installation.includeFolder);
   command.push_back("plan.cpp");
+  if (!cubins.empty())
+    command.push_back("cubins.s");
   command.push_back("-Wl,--whole-archive");
-  command.push_back(installation.runtimeArchive);
+  command.push_back(cubins.empty() ? installation.runtimeArchive
+                                   : installation.cudaRuntimeArchive);
   for (const char *argument :
        {"-Wl,--no-whole-archive", "-Wl,--version-script=plan.map",
         "-Wl,--no-undefined", "-Wl,--gc-sections", "-Wl,--build-id=none",
         "-Wl,--as-needed", "-Wl,-z,relro", "-s", "-o", "plan.so"})
     command.push_back(argument);
-  if (MaybeError error = runCompiler(command, work, "plan.cpp"))
+  if (!cubins.empty())
+    command.push_back("-ldl"); // part of libc since glibc 2.34
+  if (MaybeError error = runStep(command, work, "plan.cpp")) {
+    work.keep();
     return error;
+  }
 
   std::string plan;
   if (MaybeError error = readFile(work.path("plan.so"), plan))
     return error;
   return writeFile(outputPath, plan, FileMode::Executable);
-}
-
-MaybeError delta::compileCubin(const std::string &source,
-                               const std::string &architecture,
-                               const Installation &installation,
-                               std::string &outCubin) {
-  std::optional<std::string> nvcc = findNvcc();
-  if (!nvcc)
-    return std::string("no CUDA compiler: nvcc is neither in PATH nor in "
-                       "CUDA_HOME, and DELTA_NVCC is not set");
-  TemporaryFolder work;
-  if (MaybeError error = work.create())
-    return error;
-  if (MaybeError error = writeFile(work.path("plan.cu"), source))
-    return error;
-  if (MaybeError error = runCompiler({*nvcc, "-std=c++17", "-O3", "-DNDEBUG",
-                                      "-arch=" + architecture, "-cubin",
-                                      "-I" + installation.includeFolder,
-                                      "plan.cu", "-o", "plan.cubin"},
-                                     work, "plan.cu"))
-    return error;
-  return readFile(work.path("plan.cubin"), outCubin);
 }

@@ -16,6 +16,7 @@
 #ifndef DELTA_CODEGEN_TOOLCHAIN_H
 #define DELTA_CODEGEN_TOOLCHAIN_H
 
+#include "codegen/DeviceCode.h"
 #include "codegen/Environment.h"
 #include "codegen/Files.h"
 
@@ -27,16 +28,14 @@ namespace delta {
 /// Compiles and links host text into the plan `outputPath`: position
 /// independent, for any CPU of the machine's family, with the whole run time
 /// inside, `delta_plan_query` as the only export, and no need but for libc,
-/// libm, libstdc++ and libgcc_s.
+/// libm, libstdc++ and libgcc_s. The text may name the bytes of `cubins` by
+/// their cubinSymbol; with some, the run time is that of GPUs.
 MaybeError compileHost(const std::string &source, const std::string &outputPath,
-                       const Installation &installation);
+                       const Installation &installation,
+                       const std::vector<Cubin> &cubins = {});
 
-/// Compiles CUDA text for one architecture (`sm_90`); `outCubin` are the bytes
-/// to embed.
-MaybeError compileCubin(const std::string &source,
-                        const std::string &architecture,
-                        const Installation &installation,
-                        std::string &outCubin);
+/// The symbol of the first byte: "delta_cubin_sm_90".
+std::string cubinSymbol(const Architecture &architecture);
 
 /// The answer of a finished program.
 struct CommandResult {
@@ -50,6 +49,11 @@ struct CommandResult {
 /// cannot be started.
 MaybeError runCommand(const std::vector<std::string> &arguments,
                       const std::string &folder, CommandResult &out);
+
+/// Runs a compiler in `work` on its file `sourceName`. The error names the
+/// command and that file, and holds what the compiler said.
+MaybeError runStep(const std::vector<std::string> &arguments,
+                   const TemporaryFolder &work, std::string_view sourceName);
 
 } // namespace delta
 

@@ -12,9 +12,9 @@
 #include "Proof.h"
 #include "TableMap.h"
 
+#include "codegen/CompilePlan.h"
 #include "codegen/Emit.h"
 #include "codegen/Tables.h"
-#include "codegen/Toolchain.h"
 #include "passes/Classes.h"
 #include "passes/Passes.h"
 #include "passes/Pipeline.h"
@@ -70,15 +70,20 @@ cl::opt<Emit> emit(
         clEnumValN(Emit::Host, "host", "host C++ text"),
         clEnumValN(Emit::So, "so", "the plan (default)")),
     cl::cat(category));
-cl::opt<Target> target("target", cl::desc("Where the plan runs"),
-                       cl::init(Target::Host),
-                       cl::values(clEnumValN(Target::Host, "host", ""),
-                                  clEnumValN(Target::Cuda, "cuda", "")),
-                       cl::cat(category));
-cl::list<std::string>
-    architectures("arch", cl::CommaSeparated, cl::value_desc("sm_90,..."),
-                  cl::desc("GPU architectures; implies --target cuda"),
-                  cl::cat(category));
+cl::opt<Target> target(
+    "target", cl::desc("Where the plan runs"), cl::init(Target::Host),
+    cl::values(
+        clEnumValN(Target::Host, "host", "memory of the host (default)"),
+        clEnumValN(
+            Target::Cuda, "cuda",
+            "GPUs, from the same tables; needs nvcc, or the NVRTC library")),
+    cl::cat(category));
+cl::list<std::string> architectureNames(
+    "arch", cl::CommaSeparated, cl::value_desc("sm_90,..."),
+    cl::desc("GPUs to compile for, implies --target=cuda; default: sm_80, "
+             "sm_90, sm_100. Code for sm_80 also runs on sm_86 and sm_89, and "
+             "so on"),
+    cl::cat(category));
 cl::opt<std::string> family("family", cl::value_desc("file.mlir"),
                             cl::desc("Family text to use"), cl::cat(category));
 cl::opt<std::string> keyList(
@@ -101,6 +106,9 @@ cl::opt<std::string> reportPage(
     "report", cl::value_desc("page.html"),
     cl::desc("Page that shows the maps, written when all else succeeded"),
     cl::cat(category));
+
+/// What a plan for GPUs is compiled for; empty: it is one for the host.
+std::vector<Architecture> architectures;
 } // namespace
 
 //===----------------------------------------------------------------------===//
@@ -291,7 +299,8 @@ static int writeStage(ModuleOp module, const LoweredPlan &plan,
   case Emit::Host:
     return write(emitHost(plan));
   case Emit::So:
-    if (MaybeError error = compileHost(emitHost(plan), output, installation))
+    if (MaybeError error =
+            compilePlan(plan, architectures, output, installation))
       return fail("error: " + *error);
     return 0;
   }
@@ -384,6 +393,23 @@ static int compile(const Model &model) {
   return reportPage.empty() ? 0 : writeReport(*module, *plan, facts);
 }
 
+/// Turns --target and --arch into architectures.
+static int chooseTarget() {
+  std::vector<std::string> names(architectureNames.begin(),
+                                 architectureNames.end());
+  MaybeError error;
+  if (!names.empty() && target.getNumOccurrences() && target == Target::Host)
+    error = "--arch is for --target=cuda, got --target=host";
+  else if (names.empty() && target == Target::Cuda)
+    names = defaultArchitectures();
+  if (!error)
+    error = parseArchitectures(names, architectures);
+  if (!error)
+    return 0;
+  llvm::errs() << "error: " << *error << "\n";
+  return 2;
+}
+
 int main(int argc, char **argv) {
   cl::HideUnrelatedOptions(category);
   cl::SetVersionPrinter([](llvm::raw_ostream &stream) {
@@ -393,11 +419,8 @@ int main(int argc, char **argv) {
           argc, argv, "Compiles a model and its geometries into a plan\n",
           &llvm::errs()))
     return 2;
-  if (!architectures.empty())
-    target = Target::Cuda;
-  if (emit == Emit::So && target == Target::Cuda)
-    return fail("error: plans for a GPU are not built yet; --emit=cuda prints "
-                "their text");
+  if (int status = chooseTarget())
+    return status;
   bool isBeforeMaps = emit == Emit::Import || emit == Emit::Reference;
   if (crossCheckMode == CrossCheck::Full && isBeforeMaps)
     return fail("error: --cross-check=full needs the maps, which --emit=import "

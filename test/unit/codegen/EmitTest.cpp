@@ -134,6 +134,36 @@ TEST(EmitTest, KernelsDoNotGrowWithClasses) {
   EXPECT_GT(count(wide, "__global__"), 0u);
 }
 
+TEST(EmitTest, DeviceKernelsAreThoseOfTheTable) {
+  std::string text = emitCuda(samplePlan());
+  EXPECT_THAT(text, HasSubstr("using Elements = ElementList<Bf16,\n"
+                              "                             Fp32>;\n"));
+  size_t numKernels = 0;
+#define DELTA_DEVICE_KERNEL(enumerator, name, arguments, body, file, threads,  \
+                            blocks)                                            \
+  ++numKernels;                                                                \
+  EXPECT_THAT(text, HasSubstr("#include \"codegen/device/" file "\"\n"));      \
+  EXPECT_THAT(text, HasSubstr("__launch_bounds__(" #threads ", " #blocks       \
+                              ")\n    delta_" #name "(const " #arguments       \
+                              " arguments) {\n  " #body                        \
+                              "<Elements>(arguments);\n}\n"));
+#include "codegen/device/DeviceKernels.def"
+  EXPECT_EQ(count(text, "__global__"), numKernels);
+}
+
+TEST(EmitTest, PlanForGpusHasRowsOfItsCode) {
+  std::string text = emitHost(
+      samplePlan(), {{8, 0, "code_a", 123}, {10, 3, "code_b", 4567890123}});
+  EXPECT_THAT(text, HasSubstr("extern \"C\" const unsigned char code_a[];\n"
+                              "extern \"C\" const unsigned char code_b[];\n"));
+  EXPECT_THAT(text, HasSubstr("delta_cubin_t cubins[] = {\n"
+                              "    {8, 0, code_a, 123},\n"
+                              "    {10, 3, code_b, 4567890123},\n};\n"));
+  EXPECT_THAT(text, HasSubstr("    /*num_cubins=*/2,\n    /*reserved=*/0,\n"
+                              "    cubins,\n};\n"));
+  EXPECT_THAT(emitHost(samplePlan()), Not(HasSubstr("cubin")));
+}
+
 TEST(EmitTest, NamesOfTheUserCannotBreakTheText) {
   LoweredPlan plan = samplePlan();
   plan.model = "a\"\nint x; // \\";

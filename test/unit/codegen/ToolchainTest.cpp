@@ -28,7 +28,6 @@ protected:
 
   void TearDown() override {
     ::unsetenv("DELTA_CXX");
-    ::unsetenv("DELTA_NVCC");
     ::unsetenv("TMPDIR");
   }
 
@@ -112,11 +111,6 @@ TEST_F(ToolchainTest, MissingCompilerIsAnError) {
   MaybeError error = compileHost("", work.path("out.so"), installation);
   ASSERT_TRUE(error);
   EXPECT_THAT(*error, HasSubstr("cannot start '/nowhere/c++': No such file"));
-  ::setenv("DELTA_NVCC", "/nowhere/nvcc", 1);
-  std::string cubin;
-  error = compileCubin("", "sm_90", installation, cubin);
-  ASSERT_TRUE(error);
-  EXPECT_THAT(*error, HasSubstr("cannot start '/nowhere/nvcc'"));
 }
 
 TEST_F(ToolchainTest, CompilerThatCrashesIsReported) {
@@ -133,18 +127,4 @@ TEST_F(ToolchainTest, UnwritableOutputIsAnError) {
                                  work.path("none/out.so"), installation);
   ASSERT_TRUE(error);
   EXPECT_THAT(*error, HasSubstr("cannot write"));
-}
-
-TEST_F(ToolchainTest, CudaTextBecomesTheSameCubinTwice) {
-  if (!findNvcc())
-    GTEST_SKIP() << "no nvcc on this machine";
-  std::string text = emitCuda(samplePlan()), first, second;
-  ASSERT_EQ(compileCubin(text, "sm_90", installation, first), std::nullopt);
-  fs::create_directory(work.path("elsewhere"));
-  ::setenv("TMPDIR", work.path("elsewhere").c_str(), 1);
-  ASSERT_EQ(compileCubin(text, "sm_90", installation, second), std::nullopt);
-  EXPECT_EQ(first.substr(0, 4), "\x7f"
-                                "ELF");
-  EXPECT_TRUE(first == second);
-  EXPECT_THAT(first, Not(HasSubstr(work.folder())));
 }
