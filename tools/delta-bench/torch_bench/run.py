@@ -110,21 +110,34 @@ def machine_rates(clock, source, report, arguments) -> dict[str, float]:
     for share in arguments.p:
         if not 0 < share < 1:
             continue
-        seconds = timing.scatter_times(clock, source.buffers[0], share, count)
-        rates[f"scatter {share:g}"] = report.add(
-            "torch scatter, shard", seconds, p=share
-        )
+        add_scatter(
+            "scatter", "torch scatter, shard", clock, source.buffers[0], share,
+            rates, report, count,
+        )  # fmt: skip
     return rates
+
+
+def add_scatter(
+    kind, what, clock, buffer, share, rates, report, count
+) -> None:
+    """A scatter of torch; one that it does not do is said, and is no rate."""
+    from torch_bench.clock import scatter_times
+
+    try:
+        seconds = scatter_times(clock, buffer, share, count)
+    except RuntimeError as error:
+        report.say(f"{what} {share:g}: not measured: {error}")
+        return
+    rates[f"{kind} {share:g}"] = report.add(what, seconds, p=share)
 
 
 def measure_plan(
     plan, source, clock, report, rates, arguments, check, with_receiver
 ) -> None:
     """All that is said of one plan."""
-    from torch_bench import clock as timing
-    from torch_bench.syncs import Syncs
-
     import torch
+    from torch_bench import beside
+    from torch_bench.syncs import Syncs
 
     if clock.is_cuda:
         torch.cuda.empty_cache()
@@ -145,16 +158,16 @@ def measure_plan(
         )
         report.say(f"# {snapshot}: seeded, {syncs.seed()} elements checked")
         if with_receiver:
-            receiver_rates(syncs, timing, rates, report, arguments)
+            receiver_rates(syncs, rates, report, arguments)
         for share in arguments.p:
             syncs.measure(share, arguments.syncs, rates)
         if snapshot == "device":
-            syncs.measure_whole(arguments.syncs, rates)
-            syncs.measure_fingerprints(arguments.syncs, rates)
-        syncs.measure_casts(arguments.syncs, rates)
+            beside.whole(syncs, arguments.syncs, rates)
+            beside.fingerprints(syncs, arguments.syncs, rates)
+        beside.casts(syncs, arguments.syncs, rates)
         for share in (0.0, 0.01):
-            syncs.count_launches(share)
-        syncs.abort_once(0.01)
+            beside.launches(syncs, share)
+        beside.aborted(syncs, 0.01)
 
 
 def check_alone(arguments, source, converter, report) -> None:
@@ -169,18 +182,14 @@ def check_alone(arguments, source, converter, report) -> None:
         check_ranks(plan, source, converter, 0.01, report.say, run=RUN)
 
 
-def receiver_rates(syncs, timing, rates, report, arguments) -> None:
+def receiver_rates(syncs, rates, report, arguments) -> None:
     """A scatter of as many elements as a sync of all ranks brings."""
     for share in arguments.p:
-        name = f"receiver scatter {share:g}"
-        if 0 < share < 1 and name not in rates:
-            rates[name] = report.add(
-                "torch scatter, receiver",
-                timing.scatter_times(
-                    syncs.clock, syncs.destination, share, arguments.syncs
-                ),
-                p=share,
-            )
+        if 0 < share < 1 and f"receiver scatter {share:g}" not in rates:
+            add_scatter(
+                "receiver scatter", "torch scatter, receiver", syncs.clock,
+                syncs.destination, share, rates, report, arguments.syncs,
+            )  # fmt: skip
 
 
 def measure_peer(converter, report, arguments) -> list[dict]:

@@ -19,11 +19,10 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
 from delta_sync import Plan, Side, Snapshot, SyncStats
 
 from .clock import Clock
-from .memory import Source, Tensors, allocate, bits
+from .memory import Source, Tensors, allocate
 from .report import Report
 
 RUN = 20
@@ -118,7 +117,7 @@ class Syncs:
         """A full sync of all ranks; returns checked elements."""
         for sender in self.senders:
             sender.seed()
-            self._deliver(sender)
+            self.deliver(sender)
         if self.receiver is not None:
             self.receiver.receive()
             self.receiver.commit()
@@ -132,7 +131,7 @@ class Syncs:
             return 0
         return self.check(self.destination.tensors)
 
-    def _deliver(self, sender: Any) -> None:
+    def deliver(self, sender: Any) -> None:
         if self.receiver is None:
             sender.send(self.nowhere)
         else:
@@ -146,10 +145,10 @@ class Syncs:
         self.change(share, seed)
         self.clock.wait()
         at = {"compare": [mark()]}
-        stats = self._local_stage(at)
+        stats = self.local_stage(at)
         at["exchange"] = [mark()]
         if self.first.rounds > 1 or self.receiver is not None:
-            self._deliver(self.first)
+            self.deliver(self.first)
         at["exchange"].append(mark())
         for sender in self.others:
             sender.sync()
@@ -169,19 +168,14 @@ class Syncs:
         self.clock.wait()
         return at, stats
 
-    def _local_stage(self, at: dict[str, list]) -> SyncStats:
-        """Compare, pack, seal. A plan of an earlier run time has the first two
-        in one call."""
+    def local_stage(self, at: dict[str, list]) -> SyncStats:
+        """Compare, pack, seal."""
         mark = self.clock.mark
-        if self.plan.offers("sender_compare"):
-            self.first.compare()
-            at["compare"].append(mark())
-            at["pack"] = [at["compare"][1]]
-            stats = self.first.pack()
-            at["pack"].append(mark())
-        else:
-            stats = self.first.diff()
-            at["compare"].append(mark())
+        self.first.compare()
+        at["compare"].append(mark())
+        at["pack"] = [at["compare"][1]]
+        stats = self.first.pack()
+        at["pack"].append(mark())
         at["seal"] = [mark()]
         if self.first.rounds == 1:
             self.first.send(self.nowhere)
@@ -216,25 +210,6 @@ class Syncs:
                 del wide
         self.clock.wait()
         return [self.clock.on_device(*pair) for pair in marks]
-
-    def measure_casts(self, count: int, rates: dict[str, float]) -> None:
-        """The cast of all parameters of rank 0, beside torch's own copy."""
-        if not self.is_bitmap:
-            return
-        size = sum(t.numel() for t in self.source.ranks[0].values())
-        seconds = [sum(self.cast(0.01, FIRST_SEED)) for _ in range(count)]
-        self.report.add(
-            "cast fp32 -> bf16, marked", seconds, snapshot=self.snapshot,
-            p=0.01, num_bytes=8 * size, against=("copy", rates["copy"]),
-            note=f"{len(self.source.ranks[0])} launches",
-        )  # fmt: skip
-        held = max(self.source.ranks[0].values(), key=torch.Tensor.numel)
-        wide = held.float()
-        self.report.add(
-            "torch copy_ of the largest",
-            self.clock.times(lambda: held.copy_(wide), count),
-            num_bytes=6 * held.numel(), against=("copy", rates["copy"]),
-        )  # fmt: skip
 
     def measure(
         self, share: float, count: int, rates: dict[str, float], label: str = ""
@@ -296,118 +271,3 @@ class Syncs:
             f"{said}receiver commit", found["commit"], **facts, **against,
             note=f"checked {checked} elements" if checked else "not checked",
         )  # fmt: skip
-
-    def measure_whole(self, count: int, rates: dict[str, float]) -> None:
-        """The dense gather into send order, and a delta of all elements, each
-        in one round; needs room for them."""
-        self.first.set_capacity(self.num_compared)
-        seconds = []
-        for number in range(count + 1):
-            self.clock.wait()
-            start = self.clock.mark()
-            self.first.seed(self.first.version + 1)
-            self.first.send(self.nowhere)
-            end = self.clock.mark()
-            self.clock.wait()
-            self.first.abort()
-            if number:
-                seconds.append(self.clock.on_device(start, end))
-        self.report.add(
-            "dense gather, sealed", seconds, snapshot=self.snapshot,
-            num_bytes=4 * self.num_compared, against=("copy", rates["copy"]),
-        )  # fmt: skip
-        if self.first.version:
-            self.measure(1.0, count, rates, label="one round:")
-        self.first.set_capacity(max(self.num_compared // 16, 1 << 16))
-
-    def measure_fingerprints(
-        self, count: int, rates: dict[str, float]
-    ) -> None:
-        """A full pass over one side each, and whether both agree."""
-        found: dict[str, list[float]] = defaultdict(list)
-        for number in range(count + 1):
-            for what, run in self._fingerprints().items():
-                self.clock.wait()
-                start = self.clock.mark()
-                run()
-                self.clock.wait()
-                end = self.clock.mark()
-                if number:
-                    found[what].append(self.clock.on_host(start, end))
-        for what, seconds in found.items():
-            self.report.add(
-                f"fingerprints, {what}", seconds, snapshot=self.snapshot,
-                num_bytes=2 * self.num_compared,
-                against=("copy", rates["copy"]),
-            )  # fmt: skip
-        if self.receiver is None:
-            return
-        for rank, sender in enumerate(self.senders):
-            sums = sender.fingerprints(0, KEY)
-            if sums != self.receiver.fingerprints(rank, KEY):
-                raise RuntimeError(f"fingerprints of source rank {rank} differ")
-            self.report.say(f"fingerprints of source rank {rank}: {len(sums)} "
-                            "equal ones")  # fmt: skip
-
-    def _fingerprints(self) -> dict[str, Callable[[], object]]:
-        runs = {"sender": lambda: self.first.fingerprints(0, KEY)}
-        if self.receiver is not None:
-            runs["receiver"] = lambda: self.receiver.fingerprints(0, KEY)
-        return runs
-
-    # --- counts and failures -------------------------------------------------
-
-    def count_launches(self, share: float) -> None:
-        """What a sync puts on the device, by CUPTI."""
-        self.change(share, FIRST_SEED - 1)
-
-        def local() -> None:
-            self._local_stage({"compare": [self.clock.mark()]})
-
-        for what, run in (
-            ("local stage", local), ("advance", self._finish),
-        ):
-            work = self.clock.work(run)
-            if work is None:
-                self.report.say("launches are counted on a GPU only")
-                return
-            self.report.say(
-                f"launches by CUPTI, {self.snapshot} {share:g}, {what}: "
-                f"{work.counts} busy {work.busy * 1e3:.4f} ms"
-            )
-
-    def _finish(self) -> None:
-        """Delivers what rank 0 has packed, with what the others have."""
-        if self.first.rounds > 1 or self.receiver is not None:
-            self._deliver(self.first)
-        for sender in self.others:
-            sender.sync()
-        if self.receiver is not None:
-            self.receiver.receive()
-            self.receiver.commit()
-        for sender in self.senders:
-            sender.acknowledge()
-
-    def abort_once(self, share: float) -> None:
-        """A sync that fails after it was staged changes nothing, and the next
-        one brings everything."""
-        if self.receiver is None or self.is_bitmap:
-            return
-        held = bits(self.destination.flat).clone()
-        self.source.flip(share, FIRST_SEED - 2)
-        for sender in self.senders:
-            sender.sync()
-        self.receiver.receive()
-        self.receiver.discard()
-        for sender in self.senders:
-            sender.abort()
-        if not torch.equal(bits(self.destination.flat), held):
-            raise RuntimeError("an aborted sync has changed the receiver")
-        del held
-        for sender in self.senders:
-            sender.sync()
-        self.receiver.receive()
-        self.receiver.commit()
-        for sender in self.senders:
-            sender.acknowledge()
-        self.report.say(f"aborted and sent again: {self.checked()} checked")
