@@ -407,17 +407,19 @@ void delta::emitPlanTables(SourceText &out, const delta_tables_t &tables) {
       tableName(tables.boxes, "boxes"),
       tableName(tables.images, "images"),
       std::string(tables.copied.num_classes ? "copied" : "{}")};
-  if (tables.engine) {
+  if (tables.engine || tables.snapshot) {
     const bool hasSlots = tables.slots.num_slots != 0;
-    fields.insert(fields.end(),
-                  {stringLiteral(tables.engine),
-                   stringLiteral(tables.engine_version),
-                   hasSlots ? braced({number(tables.slots.num_slots),
-                                      number(tables.slots.num_tables),
-                                      "slotFirst", "slotExperts"})
-                            : "{}",
-                   "/*num_refreshes=*/" + number(tables.num_refreshes),
-                   "/*reserved=*/0", tableName(tables.refreshes, "refreshes")});
+    fields.insert(
+        fields.end(),
+        {tables.engine ? stringLiteral(tables.engine) : "nullptr",
+         tables.engine ? stringLiteral(tables.engine_version) : "nullptr",
+         hasSlots ? braced({number(tables.slots.num_slots),
+                            number(tables.slots.num_tables), "slotFirst",
+                            "slotExperts"})
+                  : "{}",
+         "/*num_refreshes=*/" + number(tables.num_refreshes),
+         "/*snapshot=*/" + number(tables.snapshot),
+         tableName(tables.refreshes, "refreshes")});
   }
   out.line("const delta_tables_t delta_plan_tables = {");
   for (const std::string &field : fields)

@@ -83,6 +83,8 @@ struct LoweredPlan {
   /// Tensors that the trainer does not hold; may have no classes.
   LoweredSide copied;
   bool destinationIsHf = true;
+  /// Where a sender on a GPU keeps its snapshot.
+  delta_snapshot_t snapshot = DELTA_SNAPSHOT_DEVICE;
   /// Ascending layer rows of each kind.
   std::vector<std::vector<uint32_t>> layerKinds;
   /// Sorted by (source_class, source_way).

@@ -186,6 +186,7 @@ TableStorage::TableStorage(const LoweredPlan &plan)
   flat.layer_ids = dataOrNull(layerIds);
   flat.boxes = dataOrNull(boxes);
   flat.images = dataOrNull(images);
+  flat.snapshot = plan.snapshot;
   if (!plan.engine.empty())
     layOutEngine(plan);
 }

@@ -176,10 +176,11 @@ static void readRollout(const Document &document,
   model.replicas = reader.integer("replicas", 1, 1);
 }
 
-static void readSync(const Document &document) {
+static void readSync(const Document &document, Model &model) {
   Reader reader(document, "/sync");
   reader.allow({"snapshot", "dtype", "fp8", "lora", "frozen", "verify_every"});
-  reader.notBuilt("snapshot", "device");
+  model.snapshot = reader.choice("snapshot", "device",
+                                 {"device", "pinned", "pageable", "bitmap"});
   reader.notBuilt("dtype", "bf16");
   reader.notBuilt("fp8", nullptr);
   reader.notBuilt("lora", nullptr);
@@ -250,7 +251,7 @@ std::optional<Model> delta::readModel(const std::string &path,
     if (top.has("rollout"))
       readRollout(document, folder, model);
     if (top.has("sync"))
-      readSync(document);
+      readSync(document, model);
     auto pathAt = [&](const std::string &key, const std::string &what) {
       if (top.isNullOrAbsent(key))
         return std::string();

@@ -203,9 +203,22 @@ static std::array<uint64_t, 2> fingerprintOf(ModuleOp module,
           : model.destination ? "\nmegatron "
                               : "\nhf ";
   text += std::to_string(model.replicas);
+  if (model.snapshot != "device")
+    text += " " + model.snapshot;
   llvm::XXH128_hash_t hash = llvm::xxh3_128bits(
       ArrayRef(reinterpret_cast<const uint8_t *>(text.data()), text.size()));
   return {hash.high64, hash.low64};
+}
+
+/// Nothing where the target has no such snapshot.
+static std::optional<delta_snapshot_t> snapshotOf(const Model &model) {
+  if (model.snapshot == "device")
+    return DELTA_SNAPSHOT_DEVICE;
+  if (architectures.empty())
+    return std::nullopt;
+  return model.snapshot == "pinned"     ? DELTA_SNAPSHOT_PINNED
+         : model.snapshot == "pageable" ? DELTA_SNAPSHOT_PAGEABLE
+                                        : DELTA_SNAPSHOT_BITMAP;
 }
 
 static std::string describe(const TrainerOptions &options) {
@@ -318,6 +331,10 @@ static int writeReport(ModuleOp module, const LoweredPlan &plan,
 }
 
 static int compile(const Model &model) {
+  if (!snapshotOf(model))
+    return fail(model.path + ": error: sync.snapshot is \"" + model.snapshot +
+                "\", which is for --target=cuda; a host plan takes \"device\": "
+                "memory of its own");
   Installation installation = findInstallation();
   DialectRegistry registry;
   registry.insert<DeltaDialect>();
@@ -381,6 +398,7 @@ static int compile(const Model &model) {
   plan->model = title;
   plan->compiler = std::string("delta ") + DELTA_VERSION;
   plan->fingerprint = fingerprint;
+  plan->snapshot = *snapshotOf(model);
   printDrops(*module);
   report::Facts facts;
   if (checkpoint)
