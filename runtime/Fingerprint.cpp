@@ -107,7 +107,10 @@ Status Sender::fingerprints(uint32_t destinationRank, uint64_t key,
   outCount = terms.size();
   if (!out)
     return {};
-  return giveSums(rank(), sumFingerprints(pool, terms), out, capacity);
+  std::vector<uint64_t> sums;
+  Status status = packing->sumTerms(kernels, terms, sums);
+  return status.failed() ? failure("fingerprints", status)
+                         : giveSums(rank(), sums, out, capacity);
 }
 
 /// The values as they lie there: what is done to them on their way is the same
@@ -132,14 +135,16 @@ Status Sender::replicaSums(uint64_t key, delta_replica_sum_t *out,
     if (!own)
       return Status::error(DELTA_INTERNAL, "rank %u: no kernels for %s", rank(),
                            dtypeName(type.dtype).c_str());
-    terms.push_back(
-        {&box, own, /*image=*/nullptr,
-         static_cast<const uint8_t *>(shard->getData()[row.param]) +
-             row.expertOffset * own->source_size,
-         DELTA_VALUE_ID, /*tileBegin=*/0, box.num_tiles,
-         positionOf(tables, hf, box, row.layer, row.expert, key)});
+    terms.push_back({&box, own, /*image=*/nullptr,
+                     static_cast<const uint8_t *>(shard->getData()[row.param]) +
+                         row.expertOffset * own->source_size,
+                     DELTA_VALUE_ID, /*tileBegin=*/0, box.num_tiles,
+                     positionOf(tables, hf, box, row.layer, row.expert, key)});
   }
-  const std::vector<uint64_t> sums = sumFingerprints(pool, terms);
+  std::vector<uint64_t> sums;
+  status = packing->sumTerms(kernels, terms, sums);
+  if (status.failed())
+    return failure("replica_sums", status);
   for (size_t i = 0; i < rows.size(); ++i)
     out[i] = {rows[i].box, rows[i].layer, rows[i].expert, rows[i].param,
               sums[i]};
@@ -174,7 +179,10 @@ Status Receiver::fingerprints(uint32_t sourceRank, uint64_t key, uint64_t *out,
   outCount = firstTerm.size();
   if (!out)
     return {};
-  std::vector<uint64_t> sums = sumFingerprints(pool, terms), merged;
+  std::vector<uint64_t> sums, merged;
+  Status status = intake->sumTerms(kernels, terms, sums);
+  if (status.failed())
+    return failure("fingerprints", status);
   firstTerm.push_back(terms.size());
   for (size_t i = 0; i + 1 < firstTerm.size(); ++i) {
     uint64_t sum = sums[firstTerm[i]];

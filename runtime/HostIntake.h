@@ -44,6 +44,12 @@ public:
                    const std::vector<StagedTile> *&out) override;
   Status compareElements(const std::vector<ElementPair> &pairs,
                          std::vector<uint8_t> &outDiffer) override;
+  Status sumTerms(const delta_kernels_t &,
+                  const std::vector<FingerprintTerm> &terms,
+                  std::vector<uint64_t> &out) override {
+    out = sumFingerprints(pool, terms);
+    return {};
+  }
 
 private:
   template <typename Visit>

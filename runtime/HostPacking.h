@@ -58,6 +58,12 @@ public:
   }
   Status cast(uint32_t, const float *, int64_t, int64_t) override;
   Status mark(uint32_t) override;
+  Status sumTerms(const delta_kernels_t &,
+                  const std::vector<FingerprintTerm> &terms,
+                  std::vector<uint64_t> &out) override {
+    out = sumFingerprints(pool, terms);
+    return {};
+  }
 
 private:
   /// What is done with some rows.

@@ -23,6 +23,7 @@
 #define DELTA_RUNTIME_INTAKE_H
 
 #include "runtime/Buffer.h"
+#include "runtime/Fingerprint.h"
 #include "runtime/Stage.h"
 
 #include <memory>
@@ -112,6 +113,11 @@ public:
   /// One byte for each pair: the elements differ.
   virtual Status compareElements(const std::vector<ElementPair> &pairs,
                                  std::vector<uint8_t> &outDiffer) = 0;
+
+  /// Sums of bits x a(row) x b(column), as Fingerprint.h says; waits for them.
+  virtual Status sumTerms(const delta_kernels_t &kernels,
+                          const std::vector<FingerprintTerm> &terms,
+                          std::vector<uint64_t> &out) = 0;
 };
 
 } // namespace delta::runtime

@@ -28,6 +28,7 @@
 #ifndef DELTA_RUNTIME_PACKING_H
 #define DELTA_RUNTIME_PACKING_H
 
+#include "runtime/Fingerprint.h"
 #include "runtime/Shard.h"
 #include "runtime/Wire.h"
 
@@ -112,6 +113,11 @@ public:
   virtual Status cast(uint32_t param, const float *values, int64_t first,
                       int64_t count) = 0;
   virtual Status mark(uint32_t param) = 0;
+
+  /// Sums of bits x a(row) x b(column), as Fingerprint.h says; waits for them.
+  virtual Status sumTerms(const delta_kernels_t &kernels,
+                          const std::vector<FingerprintTerm> &terms,
+                          std::vector<uint64_t> &out) = 0;
 };
 
 } // namespace delta::runtime

@@ -150,3 +150,11 @@ Status DeviceIntake::compareElements(const std::vector<ElementPair> &pairs,
              ? status
              : fetch(buffer.as(differAt), outDiffer.data(), outDiffer.size());
 }
+
+Status DeviceIntake::sumTerms(const delta_kernels_t &kernels,
+                              const std::vector<FingerprintTerm> &terms,
+                              std::vector<uint64_t> &out) {
+  if (!sums)
+    sums = std::make_unique<DeviceFingerprint>(device, kernels);
+  return sums->sum(terms, stream, out);
+}

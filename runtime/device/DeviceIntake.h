@@ -22,6 +22,7 @@
 #define DELTA_RUNTIME_DEVICE_DEVICEINTAKE_H
 
 #include "runtime/Intake.h"
+#include "runtime/device/DeviceFingerprint.h"
 #include "runtime/device/DeviceLanding.h"
 
 namespace delta::runtime {
@@ -55,6 +56,9 @@ public:
                    const std::vector<StagedTile> *&out) override;
   Status compareElements(const std::vector<ElementPair> &pairs,
                          std::vector<uint8_t> &outDiffer) override;
+  Status sumTerms(const delta_kernels_t &kernels,
+                  const std::vector<FingerprintTerm> &terms,
+                  std::vector<uint64_t> &out) override;
 
 private:
   /// A message that was added.
@@ -101,6 +105,7 @@ private:
   const delta_tables_t &tables;
   Pool pool; ///< of one thread, for messages that are read on the host
   Stream stream = nullptr;
+  std::unique_ptr<DeviceFingerprint> sums; ///< made when it is asked for
   Room room;
   std::vector<Record> records;
   size_t batchSize = 0, numBatchAccepted = 0;

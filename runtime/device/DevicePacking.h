@@ -26,6 +26,7 @@
 
 #include "runtime/Sender.h"
 #include "runtime/device/Bitmap.h"
+#include "runtime/device/DeviceFingerprint.h"
 #include "runtime/device/RoundPlan.h"
 #include "runtime/device/SourceTables.h"
 
@@ -70,6 +71,9 @@ public:
   Status cast(uint32_t param, const float *values, int64_t first,
               int64_t count) override;
   Status mark(uint32_t param) override;
+  Status sumTerms(const delta_kernels_t &kernels,
+                  const std::vector<FingerprintTerm> &terms,
+                  std::vector<uint64_t> &out) override;
 
 private:
   DevicePacking(std::shared_ptr<Device> device, const delta_tables_t &tables,
@@ -107,6 +111,7 @@ private:
   const delta_tables_t &tables;
   Pool &pool;
   Stream stream = nullptr;
+  std::unique_ptr<DeviceFingerprint> sums; ///< made when it is asked for
   Snapshot snapshot;
   Bitmap bitmap;
   Shard *shard = nullptr; ///< of `work`

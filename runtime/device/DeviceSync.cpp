@@ -350,3 +350,11 @@ PackCounts DevicePacking::getCounts() const {
   }
   return counts;
 }
+
+Status DevicePacking::sumTerms(const delta_kernels_t &kernels,
+                               const std::vector<FingerprintTerm> &terms,
+                               std::vector<uint64_t> &out) {
+  if (!sums)
+    sums = std::make_unique<DeviceFingerprint>(device, kernels);
+  return sums->sum(terms, stream, out);
+}
