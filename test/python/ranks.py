@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 from collections import defaultdict, deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -146,3 +147,29 @@ class World:
             assert {one.name for one in held} == set(wanted)
             for one in held:
                 assert np.array_equal(one.memory, wanted[one.name]), one.name
+
+
+@dataclass
+class FakeTensor:
+    """What is read of a tensor of torch."""
+
+    shape: tuple[int, ...]
+    device: str = "cuda:1"
+    dtype: str = "torch.bfloat16"
+    address: int = 0x7F0000001000
+
+    def data_ptr(self) -> int:
+        return self.address
+
+    def stride(self) -> tuple[int, ...]:
+        steps = [1]
+        for extent in reversed(self.shape[1:]):
+            steps.insert(0, steps[0] * extent)
+        return tuple(steps)
+
+
+def fakes(plan: Plan, side: Side, **changes: Any) -> dict[str, FakeTensor]:
+    return {
+        info.name: FakeTensor(info.shape, **changes)
+        for info in plan.parameters(side, 0)
+    }

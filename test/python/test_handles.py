@@ -7,19 +7,20 @@
 """What a sender or a receiver is bound to, and what an engine asks of it."""
 
 import gc
+import shutil
 from pathlib import Path
 
 import pytest
 
 np = pytest.importorskip("numpy", reason="ranks are numpy arrays here")
 
-from ranks import World, by_chunk, compile_plan  # noqa: E402
+from ranks import World, by_chunk, compile_plan, fakes  # noqa: E402
 from delta_sync import (
-    DeltaError, Plan, Refresh, Side, Status, Target,
+    DeltaError, Plan, Refresh, Side, Snapshot, Status, Target,
 )
 from rollout.configs import EXPERTS, NEXT
 from rollout.session import Held, infos
-from support import CONFIGS, needs_tools
+from support import CONFIGS, needs_tools, tool, write_json
 
 pytestmark = needs_tools
 
@@ -271,3 +272,50 @@ def test_a_host_plan_runs_anywhere(plan_file: Path) -> None:
             with pytest.raises(DeltaError, match="stream") as caught:
                 handle.set_stream(16)
             assert caught.value.status is Status.INVALID_ARGUMENT
+
+
+@pytest.fixture(scope="module")
+def cuda_plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if not shutil.which("nvcc") and not Path("/usr/local/cuda/bin").is_dir():
+        pytest.skip("no nvcc")
+    folder = tmp_path_factory.mktemp("cuda")
+    model = write_json(
+        folder / "model.json",
+        {"config": CONFIGS["qwen3"], "trainer": {"tp": 2}},
+    )
+    result = tool(
+        "delta-compile", model, "-o", folder / "plan.so", "--target", "cuda",
+        "--arch", "sm_90",
+    )
+    assert result.returncode == 0, result.stderr
+    return folder / "plan.so"
+
+
+def test_a_cuda_plan_says_what_it_needs(cuda_plan: Path) -> None:
+    """Opened, asked and refused by name without a driver."""
+    with Plan.open(cuda_plan) as plan:
+        assert plan.target is Target.CUDA
+        assert plan.snapshot is Snapshot.DEVICE
+        infos_of = plan.parameters(Side.SOURCE, 0)
+        arrays = {i.name: np.zeros(i.shape, np.uint16) for i in infos_of}
+        with pytest.raises(DeltaError) as caught:
+            plan.sender(0, arrays)
+        assert caught.value.status is Status.BIND_MISMATCH
+        assert caught.value.message == (
+            f'rank 0: "{infos_of[0].name}" (chunk 0): bind: memory of the '
+            "host, required: memory of a CUDA device"
+        )
+
+
+def test_a_cuda_plan_without_a_driver_says_so(cuda_plan: Path) -> None:
+    with Plan.open(cuda_plan) as plan:
+        try:
+            plan.check_device()
+        except DeltaError as error:
+            assert error.status is Status.NO_DEVICE
+            assert len(error.message) > 10 and "\n" not in error.message
+        else:
+            pytest.skip("there is a GPU")
+        with pytest.raises(DeltaError) as caught:
+            plan.sender(0, fakes(plan, Side.SOURCE))
+        assert caught.value.status is Status.NO_DEVICE

@@ -9,7 +9,6 @@ GPU are stood in for: nothing of a bind reads their memory."""
 
 import sys
 import types
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,9 @@ import pytest
 
 np = pytest.importorskip("numpy", reason="ranks are numpy arrays here")
 
-from ranks import World, by_chunk, compile_plan  # noqa: E402
+from ranks import (  # noqa: E402
+    FakeTensor, World, by_chunk, compile_plan, fakes,
+)
 from delta_sync import DeltaError, Dtype, Plan, Side, Status, Target
 from delta_sync.handle import current_stream, stream_address
 from delta_sync.tensors import Binding, floats_of, view
@@ -26,37 +27,11 @@ from support import CONFIGS, needs_tools
 EMBEDDING = "embedding.word_embeddings.weight"
 
 
-@dataclass
-class FakeTensor:
-    """What is read of a tensor of torch."""
-
-    shape: tuple[int, ...]
-    device: str = "cuda:1"
-    dtype: str = "torch.bfloat16"
-    address: int = 0x7F0000001000
-
-    def data_ptr(self) -> int:
-        return self.address
-
-    def stride(self) -> tuple[int, ...]:
-        steps = [1]
-        for extent in reversed(self.shape[1:]):
-            steps.insert(0, steps[0] * extent)
-        return tuple(steps)
-
-
 @pytest.fixture(scope="module")
 def plan_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_plan(
         tmp_path_factory.mktemp("plan"), CONFIGS["qwen3"], {"tp": 2}
     )
-
-
-def fakes(plan: Plan, side: Side, **changes: Any) -> dict[str, FakeTensor]:
-    return {
-        info.name: FakeTensor(info.shape, **changes)
-        for info in plan.parameters(side, 0)
-    }
 
 
 def bind(target: Target, params: Any, dtype: Dtype | None = None) -> Binding:
