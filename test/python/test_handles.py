@@ -281,7 +281,10 @@ def cuda_plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cuda")
     model = write_json(
         folder / "model.json",
-        {"config": CONFIGS["qwen3"], "trainer": {"tp": 2}},
+        {
+            "config": CONFIGS["qwen3"], "trainer": {"tp": 2},
+            "sync": {"snapshot": "pinned"},
+        },
     )
     result = tool(
         "delta-compile", model, "-o", folder / "plan.so", "--target", "cuda",
@@ -295,7 +298,7 @@ def test_a_cuda_plan_says_what_it_needs(cuda_plan: Path) -> None:
     """Opened, asked and refused by name without a driver."""
     with Plan.open(cuda_plan) as plan:
         assert plan.target is Target.CUDA
-        assert plan.snapshot is Snapshot.DEVICE
+        assert plan.snapshot is Snapshot.PINNED
         infos_of = plan.parameters(Side.SOURCE, 0)
         arrays = {i.name: np.zeros(i.shape, np.uint16) for i in infos_of}
         with pytest.raises(DeltaError) as caught:

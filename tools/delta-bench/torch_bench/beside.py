@@ -38,6 +38,7 @@ def casts(syncs: Syncs, count: int, rates: dict[str, float]) -> None:
 def whole(syncs: Syncs, count: int, rates: dict[str, float]) -> None:
     """The dense gather into send order, and a delta of all elements, each
     in one round; needs room for them."""
+    syncs.clock.trim()
     syncs.first.set_capacity(syncs.num_compared)
     seconds = []
     for number in range(count + 1):

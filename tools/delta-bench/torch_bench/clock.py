@@ -73,6 +73,11 @@ class Clock:
             SimpleNamespace(device=self.device, synchronize=self.wait), run
         )
 
+    def trim(self) -> None:
+        """Gives back what torch keeps for later: a plan allocates by itself."""
+        if self.is_cuda:
+            torch.cuda.empty_cache()
+
     def used_bytes(self) -> int:
         """Of the device, by everyone; 0 without one."""
         if not self.is_cuda:

@@ -86,7 +86,7 @@ def measure(arguments: argparse.Namespace) -> None:
         )  # fmt: skip
         plan.close()
     if alone and arguments.check:
-        check_alone(arguments, source, converter, report)
+        check_alone(arguments, source, clock, converter, report)
     if arguments.peer:
         compare_with_peer(report, peer_rows, arguments)
 
@@ -135,12 +135,10 @@ def measure_plan(
     plan, source, clock, report, rates, arguments, check, with_receiver
 ) -> None:
     """All that is said of one plan."""
-    import torch
     from torch_bench import beside
     from torch_bench.syncs import Syncs
 
-    if clock.is_cuda:
-        torch.cuda.empty_cache()
+    clock.trim()
     with Syncs(
         plan, source, clock, report, check=check, with_receiver=with_receiver,
         threads=arguments.threads, max_checks=arguments.checks,
@@ -159,6 +157,7 @@ def measure_plan(
         report.say(f"# {snapshot}: seeded, {syncs.seed()} elements checked")
         if with_receiver:
             receiver_rates(syncs, rates, report, arguments)
+        clock.trim()
         for share in arguments.p:
             syncs.measure(share, arguments.syncs, rates)
         if snapshot == "device":
@@ -170,7 +169,7 @@ def measure_plan(
         beside.aborted(syncs, 0.01)
 
 
-def check_alone(arguments, source, converter, report) -> None:
+def check_alone(arguments, source, clock, converter, report) -> None:
     """All ranks of a plan that has no receiver here."""
     from torch_bench.messages import check_ranks
     from torch_bench.syncs import RUN
@@ -178,6 +177,7 @@ def check_alone(arguments, source, converter, report) -> None:
     name = cases.plan_name(
         arguments.geometry, arguments.snapshots[0], tiny=arguments.tiny
     )
+    clock.trim()
     with Plan.open(arguments.plans / name) as plan:
         check_ranks(plan, source, converter, 0.01, report.say, run=RUN)
 
