@@ -105,6 +105,7 @@ private:
                       const device::DiffArguments &arguments);
   device::SectionShape sectionShape(uint32_t section) const;
   Status readStreams();
+  Status uploadUnsure();
   Status advanceOnHost(bool isUnsure);
 
   std::shared_ptr<Device> device;
@@ -127,6 +128,7 @@ private:
   bool hasUnsure = false;          ///< some of them may not be 0
   Buffer hostOffsets, hostValues;  ///< for a pageable snapshot
   std::vector<uint8_t> hostUnsure; ///< likewise
+  bool isUnsureStale = false;      ///< the device has not got all of it
   uint64_t numLaunches = 0;
   uint64_t compareLaunches = 0; ///< of the last compare of all tiles
   mutable std::vector<delta_bytes_t> parts;

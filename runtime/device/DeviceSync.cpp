@@ -116,10 +116,13 @@ Status DevicePacking::enqueueChunk(const SourceTables &rows, Extent of,
 Status DevicePacking::compare() {
   numLaunches = 0;
   work->totals().reserved = 1;
-  Status status = takeBits();
-  return status.failed()
-             ? status
-             : enqueueDiff(*work, Extent::Changed, 0, work->getNumTiles());
+  Status status = uploadUnsure();
+  if (!status.failed())
+    status = takeBits();
+  if (!status.failed())
+    status = enqueueDiff(*work, Extent::Changed, 0, work->getNumTiles());
+  compareLaunches = numLaunches;
+  return status;
 }
 
 /// A launched graph leaves no other trace than what it copied down.
@@ -309,10 +312,19 @@ Status DevicePacking::advanceOnHost(bool isUnsure) {
     for (int64_t i = from; i < to; ++i)
       advanceOne(first + i);
   });
-  if (!isUnsure || begin == end)
+  isUnsureStale |= isUnsure && begin != end;
+  return uploadUnsure();
+}
+
+/// The snapshot has advanced already: should the copy fail, it is made before
+/// anything is compared again.
+Status DevicePacking::uploadUnsure() {
+  if (!isUnsureStale)
     return {};
-  return device->copy(unsure.as(uint64_t(begin)), hostUnsure.data() + begin,
-                      uint64_t(end - begin), stream);
+  Status status =
+      device->copy(unsure.as(), hostUnsure.data(), hostUnsure.size(), stream);
+  isUnsureStale = status.failed();
+  return status;
 }
 
 Status DevicePacking::settle() {
@@ -323,6 +335,7 @@ Status DevicePacking::settle() {
     return status;
   std::fill(hostUnsure.begin(), hostUnsure.end(), uint8_t(0));
   hasUnsure = false;
+  isUnsureStale = false;
   return device->fill(unsure.as(), 0, unsure.getNumBytes(), stream);
 }
 
