@@ -80,7 +80,7 @@ struct Model {
   std::optional<EngineOptions> engine;
   int64_t replicas = 1;
   std::string snapshot = "device"; ///< where a sender on a GPU keeps it
-  std::string familyPath; ///< resolved; empty: by model type
+  std::string familyPath;          ///< resolved; empty: by model type
   /// Resolved; its key list is what the plan must produce. Empty: none.
   std::string checkpointPath;
 };
