@@ -435,27 +435,45 @@ private:
   __device__ void compareBits() {
     const SourceRow &row = rowOf(arguments, tile);
     const uint32_t *bits = arguments.bits[tile.row];
-    const bool isContiguous = tile.path == ContiguousPath;
     int64_t first =
         row.firstBit + (tile.source - row.source) / int64_t(sizeof(Bits));
+    const bool isWide = tile.path == ContiguousPath && first % UnitSize == 0;
     for (uint32_t unit = threadIdx.x; unit < numUnits(tile);
          unit += NumWorkers) {
-      uint32_t mask = 0;
-      for (uint32_t i = 0; i < UnitSize; ++i) {
-        uint32_t offset = unit * UnitSize + i;
-        if (offset >= tile.numElements)
-          break;
-        int64_t at = isContiguous
-                         ? first + offset
-                         : row.firstBit + placeOf(storage, row.box, offset);
-        if (!(bits[at / 32] >> (at % 32) & 1))
-          continue;
-        mask |= 1u << i;
-        listOne(storage, atomicAdd(&storage.listCount, 1u), offset,
-                value(offset));
-      }
+      uint32_t mask =
+          isWide
+              ? reinterpret_cast<const uint8_t *>(bits)[first / UnitSize + unit]
+              : bitsOfUnit(bits, row, first, unit);
+      uint32_t left = tile.numElements - unit * UnitSize;
+      if (left < UnitSize)
+        mask &= (1u << left) - 1;
       storage.mask[unit] = uint8_t(mask);
+      if (!mask)
+        continue;
+      uint32_t at = atomicAdd(&storage.listCount, uint32_t(__popc(int(mask))));
+      for (; mask && at < MaxListed; mask &= mask - 1, ++at) {
+        uint32_t offset = unit * UnitSize + uint32_t(__ffs(int(mask))) - 1;
+        listOne(storage, at, offset,
+                isWide ? reinterpret_cast<const Bits *>(tile.source)[offset]
+                       : value(offset));
+      }
     }
+  }
+
+  /// The marks of a unit, one by one.
+  __device__ uint32_t bitsOfUnit(const uint32_t *bits, const SourceRow &row,
+                                 int64_t first, uint32_t unit) const {
+    uint32_t mask = 0;
+    for (uint32_t i = 0; i < UnitSize; ++i) {
+      uint32_t offset = unit * UnitSize + i;
+      if (offset >= tile.numElements)
+        break;
+      int64_t at = tile.path == ContiguousPath
+                       ? first + offset
+                       : row.firstBit + placeOf(storage, row.box, offset);
+      mask |= (bits[at / 32] >> (at % 32) & 1) << i;
+    }
+    return mask;
   }
 
   __device__ static void listOne(DiffStorage &storage, uint32_t at,

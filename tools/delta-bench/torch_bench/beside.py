@@ -107,7 +107,8 @@ def launches(syncs: Syncs, share: float) -> None:
     for what, run in (
         ("local stage", local), ("advance", lambda: finish(syncs)),
     ):
-        work = syncs.clock.work(run)
+        # Nothing changed, no receiver: nothing to do.
+        work = syncs.clock.work(run, may_be_idle=what == "advance")
         if work is None:
             syncs.report.say("launches are counted on a GPU only")
             return

@@ -65,12 +65,16 @@ class Clock:
                 found.append(self.on_device(start, end))
         return found
 
-    def work(self, run: Callable[[], object]) -> DeviceWork | None:
+    def work(
+        self, run: Callable[[], object], *, may_be_idle: bool = False
+    ) -> DeviceWork | None:
         """What a run puts on the device, as CUPTI sees it; None without."""
         if not self.is_cuda:
             return None
         return device_work(
-            SimpleNamespace(device=self.device, synchronize=self.wait), run
+            SimpleNamespace(device=self.device, synchronize=self.wait),
+            run,
+            may_be_idle=may_be_idle,
         )
 
     def trim(self) -> None:
