@@ -106,6 +106,55 @@ TEST_P(DeviceSenderTest, FollowsEveryShareOfChanges) {
   }
 }
 
+/// Sums over the parameters of both, in one launch a list; nothing is allocated
+/// for the same list again.
+TEST_P(DeviceSenderTest, FingerprintsAreThoseOfTheHost) {
+  change(0.5);
+  uint64_t numSums = 0;
+  for (size_t rank = 0; rank < twins.hosts.size(); ++rank)
+    for (uint32_t to = 0; to < cluster.receivers.size(); ++to) {
+      std::vector<std::vector<uint64_t>> lists;
+      auto add = [&](Sender &sender, uint64_t key) {
+        lists.emplace_back(1000);
+        uint64_t count = 0;
+        Status status = sender.fingerprints(to, key, lists.back().data(),
+                                            lists.back().size(), count);
+        EXPECT_FALSE(status.failed()) << status.getText();
+        lists.back().resize(count);
+      };
+      add(*twins.hosts[rank], 99);
+      const uint64_t launches = twins.device->getNumLaunches();
+      add(*twins.senders[rank], 99);
+      EXPECT_EQ(lists[0], lists[1]);
+      EXPECT_EQ(twins.device->getNumLaunches(),
+                launches + (lists[0].empty() ? 0 : 1));
+      const uint64_t allocations = twins.device->numAllocations;
+      add(*twins.senders[rank], 100);
+      EXPECT_EQ(twins.device->numAllocations, allocations);
+      add(*twins.hosts[rank], 100);
+      EXPECT_EQ(lists[2], lists[3]);
+      EXPECT_TRUE(lists[0].empty() || lists[0] != lists[2]);
+      numSums += lists[0].size();
+    }
+  EXPECT_GT(numSums, 0u);
+}
+
+TEST_P(DeviceSenderTest, SumsOfReplicasAreThoseOfTheHost) {
+  change(0.5);
+  auto sums = [](Sender &sender) {
+    std::vector<delta_replica_sum_t> out(1000);
+    uint64_t count = 0;
+    Status status = sender.replicaSums(7, out.data(), out.size(), count);
+    EXPECT_FALSE(status.failed()) << status.getText();
+    std::vector<uint64_t> found;
+    for (uint64_t i = 0; i < count; ++i)
+      found.push_back(out[i].sum);
+    return found;
+  };
+  for (size_t rank = 0; rank < twins.hosts.size(); ++rank)
+    EXPECT_EQ(sums(*twins.hosts[rank]), sums(*twins.senders[rank]));
+}
+
 TEST_P(DeviceSenderTest, CarriesEveryBitPattern) {
   twins.sync(1, /*isSeed=*/true);
   const uint64_t patterns[] = {0x7fc17fc17fc17fc1, 0xffa0ffa0ffa0ffa0,

@@ -66,13 +66,19 @@ protected:
         });
     return all;
   }
-  Sums held(uint64_t key) {
+  /// Of one receiver.
+  Sums heldBy(uint32_t d, uint64_t key) {
     Sums all;
     for (uint32_t s = 0; s < cluster.senders.size(); ++s)
-      for (uint32_t d = 0; d < cluster.receivers.size(); ++d)
-        all[{s, d}] = get([&](uint64_t *out, uint64_t room, uint64_t &count) {
-          return cluster.receivers[d]->fingerprints(s, key, out, room, count);
-        });
+      all[{s, d}] = get([&](uint64_t *out, uint64_t room, uint64_t &count) {
+        return cluster.receivers[d]->fingerprints(s, key, out, room, count);
+      });
+    return all;
+  }
+  Sums held(uint64_t key) {
+    Sums all;
+    for (uint32_t d = 0; d < cluster.receivers.size(); ++d)
+      all.merge(heldBy(d, key));
     return all;
   }
 
@@ -94,11 +100,15 @@ TEST_P(FingerprintTest, BothEndsAgree) {
 
 TEST_P(FingerprintTest, AnyChangedElementShows) {
   Sums before = sent(99);
-  for (auto &memory : cluster.destinationMemory)
-    for (uint32_t i = 0; i < memory->getParams().size(); ++i) {
+  EXPECT_TRUE(before == held(99));
+  // A list takes milliseconds on an emulated device.
+  const uint32_t step = cluster.device ? 7 : 1;
+  for (auto &memory : cluster.destinationMemory) {
+    const uint32_t rank = uint32_t(&memory - cluster.destinationMemory.data());
+    const Sums own = heldBy(rank, 99);
+    for (uint32_t i = rank % step; i < memory->getParams().size(); i += step) {
       int64_t last = -1;
       // Padding has no sum: take the last element that is no padding.
-      uint32_t rank = uint32_t(&memory - cluster.destinationMemory.data());
       Side side(plan.getTables(), DELTA_DESTINATION);
       const Param &param = memory->getParams()[i];
       const Matrix &matrix = plan.getMatrix(
@@ -111,9 +121,10 @@ TEST_P(FingerprintTest, AnyChangedElementShows) {
         continue;
       uint64_t bits = memory->get(i, last);
       memory->set(i, last, bits ^ 0x100);
-      EXPECT_FALSE(before == held(99)) << memory->getBound()[i].name;
+      EXPECT_FALSE(own == heldBy(rank, 99)) << memory->getBound()[i].name;
       memory->set(i, last, bits);
     }
+  }
   EXPECT_TRUE(before == held(99));
 }
 
