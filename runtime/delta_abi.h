@@ -548,9 +548,9 @@ typedef struct delta_plan_api {
    * of threads, with the same bytes. A tile is sent in one piece, so less than
    * the largest tile is refused with DELTA_INVALID_ARGUMENT and the number
    * required. 0, as created: one round, and buffers that grow to the largest
-   * sync, which for a full sync are given back after it. A sender of a CUDA plan
-   * always has a capacity: as created, and for 0, 1/16 of its elements, the
-   * largest tile at least. Not while something is packed. */
+   * sync, which for a full sync are given back after it. A sender of a CUDA
+   * plan always has a capacity: as created, and for 0, 1/16 of its elements,
+   * the largest tile at least. Not while something is packed. */
   delta_status_t (*sender_set_capacity)(delta_sender_t *sender,
                                         uint64_t elements, delta_error_t error);
   /* Rounds of what is packed, 0 when nothing is. Each destination rank gets one

@@ -32,10 +32,6 @@
 #include "codegen/device/ElementList.h"
 #include "codegen/device/LookBack.cuh"
 
-#ifndef __CUDACC_RTC__
-#include <type_traits>
-#endif
-
 namespace delta::device {
 
 /// Threads that compare; the scribe's follow them.
@@ -130,6 +126,11 @@ template <typename Bits> union Unit {
     for (uint32_t i = 0; i < NumVectors; ++i)
       __stcs(reinterpret_cast<uint4 *>(to) + i, vectors[i]);
   }
+};
+
+/// A number of units as a type.
+template <uint32_t Count> struct InFlightCount {
+  static constexpr uint32_t value = Count;
 };
 
 /// Bits 0 and 1: the halves of a word that are not zero.
@@ -385,12 +386,12 @@ private:
     uint32_t batch = numBatches ? uint32_t(index) % numBatches : 0;
     for (uint32_t i = 0; i < numBatches; ++i) {
       body(batch * InFlight * NumWorkers + threadIdx.x,
-           std::integral_constant<uint32_t, InFlight>());
+           InFlightCount<InFlight>());
       batch = batch + 1 < numBatches ? batch + 1 : 0;
     }
     for (uint32_t unit = numBatches * InFlight * NumWorkers + threadIdx.x;
          unit < numWide; unit += NumWorkers)
-      body(unit, std::integral_constant<uint32_t, 1>());
+      body(unit, InFlightCount<1>());
   }
 
   /// All loads of a batch are issued before the first is used.

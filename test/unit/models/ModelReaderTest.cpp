@@ -267,8 +267,6 @@ TEST_F(ModelReader, KeysOfLaterWorkTakeTheirDefaultOnly) {
             "trainer.naming is \"x\": not built yet, only null"},
            {R"("trainer": {"table_rule": "x"})",
             "trainer.table_rule is \"x\": not built yet, only null"},
-           {R"("sync": {"snapshot": "bitmap"})",
-            "sync.snapshot is \"bitmap\": not built yet, only \"device\""},
            {R"("sync": {"dtype": "fp8_block"})",
             "sync.dtype is \"fp8_block\": not built yet, only \"bf16\""},
            {R"("sync": {"fp8": {"block": 128}})",
