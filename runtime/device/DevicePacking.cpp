@@ -117,13 +117,15 @@ Status DevicePacking::replace(Shard &next) {
   return {};
 }
 
-/// Tile i is now what was tile `from[i]`.
+/// Tile i is now what was tile `from[i]`; so it is where threads note it, for a
+/// pageable snapshot.
 Status DevicePacking::moveUnsure(const std::vector<int64_t> &from) {
   std::vector<uint8_t> before(from.size()), after(from.size());
   if (from.empty())
     return {};
-  Status status =
-      device->copy(before.data(), unsure.as(), before.size(), stream);
+  Status status = uploadUnsure();
+  if (!status.failed())
+    status = device->copy(before.data(), unsure.as(), before.size(), stream);
   if (!status.failed())
     status = device->wait(stream);
   if (status.failed())
@@ -131,7 +133,11 @@ Status DevicePacking::moveUnsure(const std::vector<int64_t> &from) {
   for (size_t i = 0; i < from.size(); ++i)
     after[i] = before[size_t(from[i])];
   status = device->copy(unsure.as(), after.data(), after.size(), stream);
-  return status.failed() ? status : device->wait(stream);
+  if (!status.failed())
+    status = device->wait(stream);
+  if (!status.failed() && !hostUnsure.empty())
+    hostUnsure = std::move(after);
+  return status;
 }
 
 Status DevicePacking::begin(const Shard &rows) {

@@ -111,11 +111,16 @@ TEST_P(DevicePlacementTest, UnsureTilesKeepTheirRows) {
   twins.abort();
   place(Other);
   move();
+  // Others join them, in the new order.
+  fill(3, 0.5);
+  twins.diff(2);
+  twins.send(/*failAt=*/9);
+  twins.abort();
   place(Third);
   move();
-  fill(3, 0.1);
+  fill(4, 0.1);
   twins.sync(++version, /*isSeed=*/false);
-  fill(3, 0.1);
+  fill(4, 0.1);
   twins.diff(++version);
   EXPECT_EQ(twins.numChanged, 0u);
 }
