@@ -660,7 +660,21 @@ typedef struct delta_plan_api {
    * to nearest even: it writes those whose bits change, and marks them. `mark`
    * marks a whole parameter that someone else has written. A change that is
    * neither cast nor marked is not sent. Parameters are counted as param_info
-   * does. Enqueued on the sender's stream. */
+   * does. Enqueued on the sender's stream.
+   *
+   * A tile is sent by its owner (tile_info), which needs the mark: where
+   * replicas share a parameter out, each of them casts or marks what it owns
+   * tiles of. A distributed optimizer that casts its own flat range alone marks
+   * the rest after its all-gather.
+   *
+   * A compare, or a full sync, takes over what is marked; what is cast or
+   * marked after that is of the next sync. An acknowledgement forgets what was
+   * taken over, an abort keeps it.
+   *
+   * Parameters of other types than bf16 and fp16 are not cast; they count as
+   * marked always. sender_rebind marks all. Experts cannot be sent as the
+   * receivers hold them: sender_begin_moved is refused, a full sync is
+   * required. */
   delta_status_t (*sender_cast)(delta_sender_t *sender, uint32_t param,
                                 const float *values, int64_t first,
                                 int64_t count, delta_error_t error);
