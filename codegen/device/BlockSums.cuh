@@ -14,7 +14,7 @@
 #ifndef DELTA_CODEGEN_DEVICE_BLOCKSUMS_CUH
 #define DELTA_CODEGEN_DEVICE_BLOCKSUMS_CUH
 
-#include "codegen/device/TileAccess.cuh"
+#include "codegen/device/Threads.cuh"
 
 namespace delta::device {
 

@@ -17,7 +17,7 @@
 #define DELTA_CODEGEN_DEVICE_CASTKERNEL_CUH
 
 #include "codegen/device/BitmapArguments.h"
-#include "codegen/device/TileAccess.cuh"
+#include "codegen/device/Threads.cuh"
 #include "codegen/device/ValueOps.h"
 
 namespace delta::device {

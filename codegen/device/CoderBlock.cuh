@@ -15,7 +15,7 @@
 #define DELTA_CODEGEN_DEVICE_CODERBLOCK_CUH
 
 #include "codegen/device/Coder.h"
-#include "codegen/device/TileAccess.cuh"
+#include "codegen/device/Threads.cuh"
 
 namespace delta::device {
 

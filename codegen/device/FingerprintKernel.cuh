@@ -19,7 +19,7 @@
 
 #include "codegen/device/ElementList.h"
 #include "codegen/device/FingerprintArguments.h"
-#include "codegen/device/TileAccess.cuh"
+#include "codegen/device/Threads.cuh"
 
 namespace delta::device {
 

@@ -17,7 +17,7 @@
 #define DELTA_CODEGEN_DEVICE_PLACEACCESS_CUH
 
 #include "codegen/device/DestinationArguments.h"
-#include "codegen/device/TileAccess.cuh"
+#include "codegen/device/Threads.cuh"
 
 namespace delta::device {
 

@@ -16,7 +16,7 @@
 #define DELTA_CODEGEN_DEVICE_SEALKERNEL_CUH
 
 #include "codegen/device/SourceArguments.h"
-#include "codegen/device/TileAccess.cuh"
+#include "codegen/device/Threads.cuh"
 
 namespace delta::device {
 

@@ -1,0 +1,58 @@
+//===- Threads.cuh - The threads of a block ---------------------*- C++ -*-===//
+//
+// Part of the delta project, under the Apache License v2.0 with LLVM
+// Exceptions. SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+//===----------------------------------------------------------------------===//
+///
+/// \file
+/// What the device kernels share: how many threads a block has, barriers of
+/// some of them, sums over them, and how a block takes its next piece of work.
+/// Device only.
+///
+//===----------------------------------------------------------------------===//
+
+#ifndef DELTA_CODEGEN_DEVICE_THREADS_CUH
+#define DELTA_CODEGEN_DEVICE_THREADS_CUH
+
+#include "codegen/device/IndexFunctions.h"
+
+namespace delta::device {
+
+/// Threads of a block, of all kernels but the compare.
+constexpr uint32_t BlockThreads = 256;
+constexpr uint32_t WarpThreads = 32;
+constexpr uint32_t FullWarp = 0xffffffffu;
+
+/// Waits for `numThreads` threads of the block at barrier `id`, of 1 to 15.
+__device__ inline void syncThreads(uint32_t id, uint32_t numThreads) {
+#ifdef DELTA_DEVICE_TEXT
+  delta::simt::syncNamed(id, numThreads);
+#else
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(numThreads) : "memory");
+#endif
+}
+
+/// Counts as arrived at a barrier where others wait, and goes on.
+__device__ inline void arriveThreads(uint32_t id, uint32_t numThreads) {
+#ifdef DELTA_DEVICE_TEXT
+  delta::simt::arriveNamed(id, numThreads);
+#else
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(numThreads) : "memory");
+#endif
+}
+
+/// Runs whose begins fit in shared memory: 8 KiB. A tile with more of them has
+/// runs of less than 64 elements; its begins are computed where needed.
+constexpr uint32_t MaxKeptRuns = 1024;
+
+/// Element at which a run begins. Divides, so it is kept out of the loops that
+/// call it.
+DELTA_DEVICE_COLD int64_t beginOfRun(const delta_box_t &box,
+                                     const Layout &layout, int64_t run) {
+  return RunCursor(box, run).begin(layout);
+}
+
+} // namespace delta::device
+
+#endif // DELTA_CODEGEN_DEVICE_THREADS_CUH
