@@ -21,10 +21,39 @@ namespace delta::device {
 constexpr uint32_t WarpsOfBlock = BlockThreads / WarpThreads;
 
 /// All 32 lanes get the sum.
-__device__ inline uint64_t warpSum(uint64_t value) {
+template <typename T> __device__ inline T warpSum(T value) {
   for (uint32_t step = WarpThreads / 2; step > 0; step /= 2)
     value += __shfl_xor_sync(FullWarp, value, step);
   return value;
+}
+
+/// The sum over this lane and those before it. All 32 lanes call it.
+template <typename T> __device__ inline T warpInclusive(T value) {
+  for (uint32_t step = 1; step < WarpThreads; step *= 2) {
+    T other = __shfl_up_sync(FullWarp, value, step);
+    value += threadIdx.x % WarpThreads >= step ? other : 0;
+  }
+  return value;
+}
+
+/// The sum over the threads of the block before this one, and that of all. All
+/// threads call it; `warps` has WarpsOfBlock numbers in shared memory, which
+/// may be written again when it returns.
+template <typename T>
+__device__ inline T blockBefore(T *warps, T value, T &outTotal) {
+  uint32_t warp = threadIdx.x / WarpThreads;
+  T inclusive = warpInclusive(value);
+  if (threadIdx.x % WarpThreads == WarpThreads - 1)
+    warps[warp] = inclusive;
+  __syncthreads();
+  T before = 0, total = 0;
+  for (uint32_t i = 0; i < WarpsOfBlock; ++i) {
+    before += i < warp ? warps[i] : 0;
+    total += warps[i];
+  }
+  __syncthreads();
+  outTotal = total;
+  return before + inclusive - value;
 }
 
 /// Sums of up to Count values at once; the storage is shared memory.
@@ -51,29 +80,13 @@ template <uint32_t Count> struct BlockSums {
   }
 };
 
-/// A prefix sum over the threads of a block.
+/// Room for the prefix sums of a block, in shared memory.
 struct BlockScan {
   uint64_t warps[WarpsOfBlock];
 
   /// The sum of the threads before this one. All threads call it.
   __device__ uint64_t before(uint64_t value, uint64_t &outTotal) {
-    uint32_t lane = threadIdx.x % WarpThreads, warp = threadIdx.x / WarpThreads;
-    uint64_t inclusive = value;
-    for (uint32_t step = 1; step < WarpThreads; step *= 2) {
-      uint64_t other = __shfl_up_sync(FullWarp, inclusive, step);
-      inclusive += lane >= step ? other : 0;
-    }
-    __syncthreads(); // those before are read
-    if (lane == WarpThreads - 1)
-      warps[warp] = inclusive;
-    __syncthreads();
-    uint64_t sum = 0;
-    outTotal = 0;
-    for (uint32_t i = 0; i < WarpsOfBlock; ++i) {
-      sum += i < warp ? warps[i] : 0;
-      outTotal += warps[i];
-    }
-    return sum + inclusive - value;
+    return blockBefore(warps, value, outTotal);
   }
 };
 

@@ -14,8 +14,8 @@
 #ifndef DELTA_CODEGEN_DEVICE_CODERBLOCK_CUH
 #define DELTA_CODEGEN_DEVICE_CODERBLOCK_CUH
 
+#include "codegen/device/BlockSums.cuh"
 #include "codegen/device/Coder.h"
-#include "codegen/device/Threads.cuh"
 
 namespace delta::device {
 
@@ -23,41 +23,10 @@ namespace delta::device {
 /// They wait much and read little, so more of them help.
 constexpr uint32_t EncodeBlocks = 5;
 constexpr uint32_t DecodeBlocks = 6;
-constexpr uint32_t BlockWarps = BlockThreads / WarpThreads;
 
 /// Elements of a thread, neighbors, and of a block, in one round.
 constexpr uint32_t ThreadElements = 4;
 constexpr uint32_t RoundElements = BlockThreads * ThreadElements;
-
-/// Sum of `value` over the threads before this one; `out_total`: over all.
-/// Called by all threads; `warpSums` has BlockWarps numbers.
-template <typename T>
-__device__ inline T sumBefore(T *warpSums, T value, T &out_total) {
-  uint32_t lane = threadIdx.x % WarpThreads, warp = threadIdx.x / WarpThreads;
-  T inclusive = value;
-  for (uint32_t step = 1; step < WarpThreads; step *= 2) {
-    T other = __shfl_up_sync(FullWarp, inclusive, step);
-    inclusive += lane >= step ? other : 0;
-  }
-  if (lane == WarpThreads - 1)
-    warpSums[warp] = inclusive;
-  __syncthreads();
-  T before = 0, total = 0;
-  for (uint32_t i = 0; i < BlockWarps; ++i) {
-    before += i < warp ? warpSums[i] : 0;
-    total += warpSums[i];
-  }
-  __syncthreads(); // the numbers may be written again
-  out_total = total;
-  return before + inclusive - value;
-}
-
-/// Sum of `value` over the lanes of a warp.
-template <typename T> __device__ inline T sumOfLanes(T value) {
-  for (uint32_t step = WarpThreads / 2; step > 0; step /= 2)
-    value += __shfl_xor_sync(FullWarp, value, step);
-  return value;
-}
 
 /// What a tile publishes for those behind it, in one word: a sum, 62 bits, and
 /// whether it is of the tile alone or of all up to it. 0: nothing yet.
@@ -95,7 +64,7 @@ __device__ inline uint64_t sumOfTilesBefore(unsigned long long *tiles,
     bool isInclusive = (word & PublishedSum::KindMask) != PublishedSum::Own;
     uint32_t inclusive = __ballot_sync(FullWarp, isInclusive);
     uint32_t nearest = inclusive ? __ffs(int(inclusive)) - 1 : WarpThreads;
-    before += sumOfLanes(lane <= nearest ? word >> 2 : 0);
+    before += warpSum(lane <= nearest ? word >> 2 : 0);
     if (inclusive)
       break;
   }

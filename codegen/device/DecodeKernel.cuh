@@ -75,7 +75,7 @@ struct DecodeStorage {
   uint16_t places[MaxKept];
   uint32_t listed[DELTA_MAX_TILE / 32]; ///< a bit an element: has a magnitude
   uint32_t threadBegin[BlockThreads];   ///< listed before a thread's words
-  uint32_t warpSums[BlockWarps];
+  uint32_t warpSums[WarpsOfBlock];
   uint32_t gapsEnd;
   int64_t tile;
   uint64_t wordsBefore;
@@ -181,7 +181,7 @@ private:
           readBits(words, own, rest < BitsOfThread ? rest : BitsOfThread);
       uint32_t total;
       uint32_t rank =
-          found + sumBefore(storage.warpSums, uint32_t(__popc(bits)), total);
+          found + blockBefore(storage.warpSums, uint32_t(__popc(bits)), total);
       for (; bits && rank < limit; bits &= bits - 1)
         body(rank++, own + __ffs(int(bits)) - 1);
       found += total;
@@ -219,7 +219,7 @@ private:
                       : 0;
         own += lows[i];
       }
-      uint32_t sum = before + sumBefore(storage.warpSums, own, total);
+      uint32_t sum = before + blockBefore(storage.warpSums, own, total);
 #pragma unroll
       for (uint32_t i = 0; i < ThreadElements; ++i) {
         sum += lows[i];
@@ -311,7 +311,8 @@ private:
       uint32_t word = threadIdx.x * WordsOfThread + i;
       own += word < numWords ? __popc(storage.listed[word]) : 0;
     }
-    storage.threadBegin[threadIdx.x] = sumBefore(storage.warpSums, own, total);
+    storage.threadBegin[threadIdx.x] =
+        blockBefore(storage.warpSums, own, total);
     __syncthreads();
     return total;
   }

@@ -29,6 +29,7 @@
 #ifndef DELTA_CODEGEN_DEVICE_DIFFKERNEL_CUH
 #define DELTA_CODEGEN_DEVICE_DIFFKERNEL_CUH
 
+#include "codegen/device/BlockSums.cuh"
 #include "codegen/device/ElementList.h"
 #include "codegen/device/LookBack.cuh"
 
@@ -548,11 +549,7 @@ private:
   /// and in warpSums those of each warp; returns their number in the tile.
   __device__ uint32_t scanMask() {
     uint32_t lane = threadIdx.x % WarpThreads, warp = threadIdx.x / WarpThreads;
-    uint32_t own = countOwn(), inclusive = own;
-    for (uint32_t step = 1; step < WarpThreads; step *= 2) {
-      uint32_t other = __shfl_up_sync(FullWarp, inclusive, step);
-      inclusive += lane >= step ? other : 0;
-    }
+    uint32_t own = countOwn(), inclusive = warpInclusive(own);
     if (lane == WarpThreads - 1)
       storage.warpSums[warp] = inclusive;
     storage.threadBegin[threadIdx.x] = inclusive - own;
@@ -747,11 +744,7 @@ private:
                                 uint32_t *list) const {
     bool exists = unit < numUnits(tile);
     uint32_t mask = exists ? storage.mask[unit] : 0;
-    uint32_t own = uint32_t(__popc(int(mask))), inclusive = own;
-    for (uint32_t step = 1; step < WarpThreads; step *= 2) {
-      uint32_t other = __shfl_up_sync(FullWarp, inclusive, step);
-      inclusive += threadIdx.x % WarpThreads >= step ? other : 0;
-    }
+    uint32_t own = uint32_t(__popc(int(mask))), inclusive = warpInclusive(own);
     uint32_t at = inclusive - own;
     const bool wide = isWide(unit);
 #pragma unroll

@@ -55,7 +55,7 @@ struct EncodeStorage {
   uint32_t body[BodyWords];
   uint32_t units[NumThresholds];  ///< unit steps by class of the old value
   uint32_t others[NumThresholds]; ///< other steps
-  uint64_t warpSums[BlockWarps];
+  uint64_t warpSums[WarpsOfBlock];
   CoderSums sums;
   CodedTile tile;
   UnaryParts parts;
@@ -149,8 +149,8 @@ private:
                   1u);
       }
     }
-    highs = sumOfLanes(highs);
-    lengths = uint32_t(sumOfLanes(lengths));
+    highs = warpSum(highs);
+    lengths = uint32_t(warpSum(lengths));
     if (threadIdx.x % WarpThreads == 0) {
       for (uint32_t i = 0; i < 3; ++i)
         atomicAdd(storage.sums.highs + i, uint32_t(highs >> 20 * i) & 0xfffff);
@@ -162,10 +162,10 @@ private:
   /// Each thread has the cost of one threshold; the least of the cheapest wins.
   __device__ void chooseThreshold() {
     uint64_t total;
-    uint64_t below = sumBefore(storage.warpSums,
-                               uint64_t(storage.units[threadIdx.x]) << 32 |
-                                   storage.others[threadIdx.x],
-                               total);
+    uint64_t below = blockBefore(storage.warpSums,
+                                 uint64_t(storage.units[threadIdx.x]) << 32 |
+                                     storage.others[threadIdx.x],
+                                 total);
     uint32_t unitsBelow = uint32_t(below >> 32);
     uint32_t numOthers = uint32_t(total);
     uint32_t othersAbove = numOthers - uint32_t(below);
@@ -241,7 +241,7 @@ private:
           elements[i].addTo(own, tile, threshold);
       uint64_t total;
       CoderPlace at =
-          sum(before, unpack(sumBefore(storage.warpSums, pack(own), total)));
+          sum(before, unpack(blockBefore(storage.warpSums, pack(own), total)));
 #pragma unroll
       for (uint32_t i = 0; i < ThreadElements; ++i)
         if (begin + i < input.count) {

@@ -15,8 +15,8 @@
 #ifndef DELTA_CODEGEN_DEVICE_SEALKERNEL_CUH
 #define DELTA_CODEGEN_DEVICE_SEALKERNEL_CUH
 
+#include "codegen/device/BlockSums.cuh"
 #include "codegen/device/SourceArguments.h"
-#include "codegen/device/Threads.cuh"
 
 namespace delta::device {
 
@@ -85,20 +85,6 @@ DELTA_HD uint64_t sumOfHeader(uint64_t numBytes, uint32_t set) {
          checksumTerm(set, sectionWord(16)) + checksumTerm(0, sectionWord(24));
 }
 
-__device__ inline uint64_t sumOverBlock(uint64_t value) {
-  __shared__ uint64_t sums[BlockThreads / WarpThreads];
-  for (uint32_t step = WarpThreads / 2; step > 0; step /= 2)
-    value += __shfl_xor_sync(FullWarp, value, int(step));
-  __syncthreads(); // those of the call before were read
-  if (threadIdx.x % WarpThreads == 0)
-    sums[threadIdx.x / WarpThreads] = value;
-  __syncthreads();
-  uint64_t total = 0;
-  for (uint32_t i = 0; i < BlockThreads / WarpThreads; ++i)
-    total += sums[i];
-  return total;
-}
-
 /// Headers of sections and messages, by one block, when all sums are there.
 __device__ inline void writeSeals(const SealArguments &arguments) {
   for (uint32_t i = threadIdx.x; i < arguments.numSections; i += BlockThreads) {
@@ -142,6 +128,7 @@ __device__ inline void writeSeals(const SealArguments &arguments) {
 /// Body of the kernel; any number of blocks.
 template <typename Elements>
 __device__ inline void sealMessages(const SealArguments &arguments) {
+  __shared__ BlockSums<1> blockSums;
   const uint64_t thread = uint64_t(blockIdx.x) * BlockThreads + threadIdx.x;
   const uint64_t numThreads = uint64_t(gridDim.x) * BlockThreads;
   for (uint32_t i = 0; i < arguments.numSections; ++i) {
@@ -156,18 +143,18 @@ __device__ inline void sealMessages(const SealArguments &arguments) {
       first = threadIdx.x;
       all = BlockThreads;
     }
-    uint64_t sum =
-        sumOfTerms(pieces.head + SectionHeaderBytes,
-                   pieces.headBytes - SectionHeaderBytes, SectionHeaderBytes,
-                   first, all) +
-        sumOfTerms(pieces.offsets, pieces.offsetBytes, pieces.headBytes, first,
-                   all) +
-        sumOfTerms(pieces.values, pieces.valueBytes,
-                   pieces.headBytes + pieces.offsetBytes, first, all);
-    sum = sumOverBlock(sum);
+    uint64_t sum[] = {sumOfTerms(pieces.head + SectionHeaderBytes,
+                                 pieces.headBytes - SectionHeaderBytes,
+                                 SectionHeaderBytes, first, all) +
+                      sumOfTerms(pieces.offsets, pieces.offsetBytes,
+                                 pieces.headBytes, first, all) +
+                      sumOfTerms(pieces.values, pieces.valueBytes,
+                                 pieces.headBytes + pieces.offsetBytes, first,
+                                 all)};
+    blockSums.add(sum);
     if (threadIdx.x == 0)
       atomicAdd(reinterpret_cast<unsigned long long *>(arguments.sums + i),
-                (unsigned long long)(sum));
+                (unsigned long long)(sum[0]));
   }
   __shared__ bool isLast;
   __threadfence();

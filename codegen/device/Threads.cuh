@@ -42,8 +42,7 @@ __device__ inline void arriveThreads(uint32_t id, uint32_t numThreads) {
 #endif
 }
 
-/// Runs whose begins fit in shared memory: 8 KiB. A tile with more of them has
-/// runs of less than 64 elements; its begins are computed where needed.
+/// Runs whose begins a receiver keeps at a time, in 8 KiB of shared memory.
 constexpr uint32_t MaxKeptRuns = 1024;
 
 /// Element at which a run begins. Divides, so it is kept out of the loops that
