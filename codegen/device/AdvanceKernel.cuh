@@ -99,17 +99,13 @@ __device__ inline void advanceTile(const AdvanceArguments &arguments,
 /// fetched while this one is written.
 template <typename Elements>
 __device__ inline void advanceTiles(const AdvanceArguments &arguments) {
-  __shared__ int64_t taken[2];
-  uint32_t turn = 0;
-  if (threadIdx.x == 0)
-    taken[0] = int64_t(atomicAdd(arguments.nextTile, 1ull));
-  for (;; turn ^= 1) {
-    __syncthreads();
-    const int64_t index = arguments.tileBegin + taken[turn];
+  __shared__ TileTickets tickets;
+  tickets.start(arguments.nextTile);
+  for (uint32_t turn = 0;; ++turn) {
+    const int64_t index =
+        arguments.tileBegin + int64_t(tickets.take(arguments.nextTile, turn));
     if (index >= arguments.tileEnd)
       return;
-    if (threadIdx.x == 0)
-      taken[turn ^ 1] = int64_t(atomicAdd(arguments.nextTile, 1ull));
     const TilePlace place = arguments.places[index];
     if (!place.changed)
       continue;

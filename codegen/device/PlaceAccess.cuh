@@ -143,25 +143,6 @@ visitElements(PlaceStorage &storage, const StagedTile &staged,
   return sum;
 }
 
-/// The tickets of a block: the next is asked for while the one before it is
-/// worked on.
-struct TileTickets {
-  uint64_t taken[2];
-
-  __device__ void start(unsigned long long *counter) {
-    if (threadIdx.x == 0)
-      taken[0] = atomicAdd(counter, 1ull);
-  }
-  /// The number that was asked for before; asks for the next. `turn` counts
-  /// calls.
-  __device__ uint64_t take(unsigned long long *counter, uint32_t turn) {
-    __syncthreads();
-    if (threadIdx.x == 0)
-      taken[(turn + 1) % 2] = atomicAdd(counter, 1ull);
-    return taken[turn % 2];
-  }
-};
-
 } // namespace delta::device
 
 #endif // DELTA_CODEGEN_DEVICE_PLACEACCESS_CUH

@@ -42,6 +42,25 @@ __device__ inline void arriveThreads(uint32_t id, uint32_t numThreads) {
 #endif
 }
 
+/// The tickets of a block: the next is asked for while the one before it is
+/// worked on.
+struct TileTickets {
+  uint64_t taken[2];
+
+  __device__ void start(unsigned long long *counter) {
+    if (threadIdx.x == 0)
+      taken[0] = atomicAdd(counter, 1ull);
+  }
+  /// The number that was asked for before; asks for the next. `turn` counts
+  /// calls.
+  __device__ uint64_t take(unsigned long long *counter, uint32_t turn) {
+    __syncthreads();
+    if (threadIdx.x == 0)
+      taken[(turn + 1) % 2] = atomicAdd(counter, 1ull);
+    return taken[turn % 2];
+  }
+};
+
 /// Runs whose begins a receiver keeps at a time, in 8 KiB of shared memory.
 constexpr uint32_t MaxKeptRuns = 1024;
 
