@@ -17,7 +17,6 @@
 #include "codegen/device/ScatterKernel.cuh"
 #include "codegen/device/SealKernel.cuh"
 #include "codegen/device/StageKernel.cuh"
-#include "codegen/device/SumChangesKernel.cuh"
 
 #include <cstdio>
 #include <cstdlib>
