@@ -62,7 +62,6 @@ struct Meeting {
   uint32_t arrived = 0; ///< bits of lanes, or a count
   uint64_t sum[2] = {0, 0};
   uint64_t values[2][WarpSize] = {};
-  uint32_t joined[2] = {0, 0};
 };
 
 class Block {
@@ -77,8 +76,6 @@ public:
   void syncNamed(uint32_t id, uint32_t numThreads);
   /// Returns whether this was the last one.
   bool arriveNamed(uint32_t id, uint32_t numThreads);
-
-  uint32_t joined = 0;
 
 private:
   static void enter();
@@ -190,7 +187,6 @@ void Block::tryFinishWarp(uint32_t warp) {
   uint32_t wanted = warpMasks[warp] & aliveLanes(warp);
   if (!own.arrived || own.arrived != wanted)
     return;
-  own.joined[own.round % 2] = own.arrived;
   own.arrived = 0;
   memset(own.values[(own.round + 1) % 2], 0, sizeof(own.values[0]));
   ++own.round;
@@ -240,7 +236,6 @@ const uint64_t *Block::syncWarp(uint32_t mask, uint64_t value) {
   tryFinishWarp(warp);
   if (own.round == round)
     yield(own.round);
-  joined = own.joined[round % 2];
   return own.values[round % 2];
 }
 
@@ -293,4 +288,3 @@ void delta::simt::syncNamed(uint32_t id, uint32_t numThreads) {
 void delta::simt::arriveNamed(uint32_t id, uint32_t numThreads) {
   running->arriveNamed(id, numThreads);
 }
-uint32_t delta::simt::joinedLanes() { return running->joined; }

@@ -77,9 +77,6 @@ void arriveNamed(uint32_t id, uint32_t numThreads);
 /// call.
 const uint64_t *syncWarp(uint32_t mask, uint64_t value);
 
-/// Lanes that the last call of syncWarp joined.
-uint32_t joinedLanes();
-
 inline uint32_t lane() { return threadIndex.x % 32; }
 
 template <typename T> uint64_t bitsOf(T value) {
