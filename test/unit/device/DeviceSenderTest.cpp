@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "RoundCases.h"
 #include "Twins.h"
 
 #include <gtest/gtest.h>
@@ -22,17 +23,6 @@ struct Case {
   TwinOptions options;
 };
 
-Geometry make(uint32_t tp, uint32_t dp, uint32_t ep, uint32_t etp,
-              uint32_t pp) {
-  Geometry geometry;
-  geometry.tp = tp;
-  geometry.dp = dp;
-  geometry.ep = ep;
-  geometry.etp = etp;
-  geometry.pp = pp;
-  return geometry;
-}
-
 TwinOptions with(delta_snapshot_t snapshot, bool unaligned = false,
                  uint64_t chunkBytes = DefaultChunkBytes) {
   TwinOptions options;
@@ -44,26 +34,27 @@ TwinOptions with(delta_snapshot_t snapshot, bool unaligned = false,
 
 void PrintTo(const Case &test, std::ostream *out) { *out << test.name; }
 
-const Geometry One = make(1, 1, 1, 1, 1);
+const Geometry One = geometryOf(1, 1, 1, 1, 1);
 const Case Cases[] = {
     {"one_to_one", One, One, false, false, with(DELTA_SNAPSHOT_DEVICE)},
-    {"tp2_pp2_to_hf", make(2, 1, 2, 1, 2), One, true, false,
+    {"tp2_pp2_to_hf", geometryOf(2, 1, 2, 1, 2), One, true, false,
      with(DELTA_SNAPSHOT_DEVICE)},
-    {"ep4_to_ep2_etp2_unaligned", make(2, 2, 4, 1, 1), make(2, 2, 2, 2, 1),
-     false, false, with(DELTA_SNAPSHOT_DEVICE, true)},
-    {"wide", One, make(4, 1, 1, 1, 1), false, true,
+    {"ep4_to_ep2_etp2_unaligned", geometryOf(2, 2, 4, 1, 1),
+     geometryOf(2, 2, 2, 2, 1), false, false,
+     with(DELTA_SNAPSHOT_DEVICE, true)},
+    {"wide", One, geometryOf(4, 1, 1, 1, 1), false, true,
      with(DELTA_SNAPSHOT_DEVICE)},
-    {"wide_tp2_unaligned", make(2, 1, 1, 1, 1), make(4, 1, 1, 1, 1), false,
-     true, with(DELTA_SNAPSHOT_DEVICE, true)},
-    {"pinned", make(2, 1, 2, 1, 2), One, true, false,
+    {"wide_tp2_unaligned", geometryOf(2, 1, 1, 1, 1), geometryOf(4, 1, 1, 1, 1),
+     false, true, with(DELTA_SNAPSHOT_DEVICE, true)},
+    {"pinned", geometryOf(2, 1, 2, 1, 2), One, true, false,
      with(DELTA_SNAPSHOT_PINNED)},
-    {"wide_pinned", One, make(4, 1, 1, 1, 1), false, true,
+    {"wide_pinned", One, geometryOf(4, 1, 1, 1, 1), false, true,
      with(DELTA_SNAPSHOT_PINNED)},
-    {"pageable", make(2, 1, 1, 1, 1), One, false, false,
+    {"pageable", geometryOf(2, 1, 1, 1, 1), One, false, false,
      with(DELTA_SNAPSHOT_PAGEABLE)},
-    {"pageable_in_chunks", make(2, 2, 1, 1, 1), One, true, false,
+    {"pageable_in_chunks", geometryOf(2, 2, 1, 1, 1), One, true, false,
      with(DELTA_SNAPSHOT_PAGEABLE, false, 1024)},
-    {"wide_pageable_in_chunks", One, make(4, 1, 1, 1, 1), false, true,
+    {"wide_pageable_in_chunks", One, geometryOf(4, 1, 1, 1, 1), false, true,
      with(DELTA_SNAPSHOT_PAGEABLE, false, 20000)},
 };
 

@@ -11,6 +11,7 @@
 ///
 //===----------------------------------------------------------------------===//
 
+#include "RoundCases.h"
 #include "Twins.h"
 
 #include "runtime/device/DeviceMessages.h"
@@ -22,30 +23,7 @@ using namespace delta::runtime;
 
 namespace {
 
-struct Case {
-  const char *name;
-  Geometry source, destination;
-  bool toHf;
-};
-
-Geometry make(uint32_t tp, uint32_t dp, uint32_t ep, uint32_t etp,
-              uint32_t pp) {
-  Geometry out;
-  out.tp = tp;
-  out.dp = dp;
-  out.ep = ep;
-  out.etp = etp;
-  out.pp = pp;
-  return out;
-}
-
-const Case Cases[] = {
-    {"one_to_one", make(1, 1, 1, 1, 1), make(1, 1, 1, 1, 1), false},
-    {"tp2_pp2_to_hf", make(2, 1, 2, 1, 2), make(1, 1, 1, 1, 1), true},
-    {"ep4_to_ep2_etp2", make(2, 2, 4, 1, 1), make(2, 2, 2, 2, 1), false},
-};
-
-class DeviceToDeviceTest : public testing::TestWithParam<Case> {
+class DeviceToDeviceTest : public testing::TestWithParam<RoundCase> {
 protected:
   /// Sends what the senders of the device have packed, and commits it.
   void deliver(uint64_t version) {
@@ -106,6 +84,6 @@ TEST_P(DeviceToDeviceTest, DeliversItInRounds) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Geometries, DeviceToDeviceTest,
-                         testing::ValuesIn(Cases), [](const auto &info) {
+                         testing::ValuesIn(RoundCases), [](const auto &info) {
                            return std::string(info.param.name);
                          });

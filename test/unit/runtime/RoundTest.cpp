@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Recorder.h"
+#include "RoundCases.h"
 
 #include <gtest/gtest.h>
 
@@ -14,32 +15,9 @@ using namespace delta::runtime;
 
 namespace {
 
-struct Case {
-  const char *name;
-  Geometry source, destination;
-  bool toHf;
-};
-
-Geometry make(uint32_t tp, uint32_t dp, uint32_t ep, uint32_t etp,
-              uint32_t pp) {
-  Geometry geometry;
-  geometry.tp = tp;
-  geometry.dp = dp;
-  geometry.ep = ep;
-  geometry.etp = etp;
-  geometry.pp = pp;
-  return geometry;
-}
-
-const Case Cases[] = {
-    {"one_to_one", make(1, 1, 1, 1, 1), make(1, 1, 1, 1, 1), false},
-    {"tp2_pp2_to_hf", make(2, 1, 2, 1, 2), make(1, 1, 1, 1, 1), true},
-    {"ep4_to_ep2_etp2", make(2, 2, 4, 1, 1), make(2, 2, 2, 2, 1), false},
-};
-
 uint64_t flip(uint64_t bits) { return bits ^ 1; }
 
-class RoundTest : public testing::TestWithParam<Case> {
+class RoundTest : public testing::TestWithParam<RoundCase> {
 protected:
   /// Sets the capacity of every sender to `share` of its shard, but not less
   /// than what is required.
@@ -205,7 +183,7 @@ TEST_P(RoundTest, AReplayLeavesNothingToSend) {
     EXPECT_EQ(stats.changed, 0u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Geometries, RoundTest, testing::ValuesIn(Cases),
+INSTANTIATE_TEST_SUITE_P(Geometries, RoundTest, testing::ValuesIn(RoundCases),
                          [](const auto &info) {
                            return std::string(info.param.name);
                          });
