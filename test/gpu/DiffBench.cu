@@ -18,6 +18,7 @@
 #include "codegen/device/AdvanceKernel.cuh"
 #include "codegen/device/DiffKernel.cuh"
 #include "codegen/device/SealKernel.cuh"
+#include "test/gpu/Bench.cuh"
 
 #include <algorithm>
 #include <cstdio>
@@ -44,23 +45,6 @@ __global__ void __launch_bounds__(BlockThreads, 4)
 __global__ void __launch_bounds__(BlockThreads, 8)
     benchAdvance(const AdvanceArguments arguments) {
   advanceTiles<Elements>(arguments);
-}
-
-#define CHECK(call)                                                            \
-  do {                                                                         \
-    cudaError_t error = (call);                                                \
-    if (error != cudaSuccess) {                                                \
-      fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(error));           \
-      exit(1);                                                                 \
-    }                                                                          \
-  } while (0)
-
-/// Weights as after training: around 0.02, of either sign.
-__global__ void fillWeights(uint16_t *to, int64_t count, uint64_t seed) {
-  int64_t stride = int64_t(gridDim.x) * blockDim.x;
-  for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
-       i += stride)
-    to[i] = uint16_t(0x3c00 | (weight(seed, i) >> 20 & 0x81ff));
 }
 
 /// Moves a random share of the elements by one ulp.
@@ -112,12 +96,6 @@ __global__ void expandPlaces(const TilePlace *tiles, int64_t numTiles,
 }
 
 namespace {
-
-template <typename T> T *allocate(size_t count) {
-  void *out;
-  CHECK(cudaMalloc(&out, count * sizeof(T)));
-  return static_cast<T *>(out);
-}
 
 template <typename T> void upload(T *to, const std::vector<T> &from) {
   CHECK(cudaMemcpy(to, from.data(), from.size() * sizeof(T),
@@ -194,8 +172,7 @@ int main(int argc, char **argv) {
   box.tile_runs = 32;
   box.tile_columns = 2048;
   box.num_tiles = numTiles / 2;
-  delta_box_t *boxes = allocate<delta_box_t>(1);
-  upload(boxes, std::vector<delta_box_t>{box});
+  delta_box_t *boxes = uploaded(std::vector<delta_box_t>{box});
   SourceRow *rows = allocate<SourceRow>(1);
   upload(rows, std::vector<SourceRow>{
                    {boxes, reinterpret_cast<uint8_t *>(weights), 0, 0, 0, 1}});

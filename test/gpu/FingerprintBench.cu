@@ -22,6 +22,7 @@
 #include "codegen/device/FingerprintKernel.cuh"
 #include "codegen/device/SumChangesKernel.cuh"
 #include "runtime/device/FingerprintTable.h"
+#include "test/gpu/Bench.cuh"
 
 #include <algorithm>
 #include <cstdio>
@@ -47,28 +48,12 @@ __global__ void __launch_bounds__(BlockThreads, 6)
   advanceTiles<Elements>(arguments);
 }
 
-#define CHECK(call)                                                            \
-  do {                                                                         \
-    cudaError_t error = (call);                                                \
-    if (error != cudaSuccess) {                                                \
-      fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(error));           \
-      exit(1);                                                                 \
-    }                                                                          \
-  } while (0)
-
 namespace {
 
 constexpr uint64_t Limit = UINT64_MAX / 100; // 1 %
 
 __device__ bool isChanged(int64_t element) {
   return mix(uint64_t(element) + 12345) < Limit;
-}
-
-__global__ void fillWeights(uint16_t *to, int64_t count) {
-  int64_t stride = int64_t(gridDim.x) * blockDim.x;
-  for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
-       i += stride)
-    to[i] = uint16_t(0x3c00 | (weight(7, i) >> 20 & 0x81ff));
 }
 
 __global__ void __launch_bounds__(256, 4)
@@ -135,19 +120,6 @@ __global__ void listChanges(const SourceTile *tiles, const uint16_t *base,
       elements[at] = first + i;
       values[at++] = uint16_t(data[i] ^ 1);
     }
-}
-
-template <typename T> T *allocate(size_t count) {
-  void *out;
-  CHECK(cudaMalloc(&out, count * sizeof(T)));
-  return static_cast<T *>(out);
-}
-
-template <typename T> T *uploaded(const std::vector<T> &from) {
-  T *to = allocate<T>(from.size());
-  CHECK(cudaMemcpy(to, from.data(), from.size() * sizeof(T),
-                   cudaMemcpyHostToDevice));
-  return to;
 }
 
 template <typename T> std::vector<T> downloaded(const T *from, size_t count) {
@@ -371,7 +343,7 @@ void bench(int64_t numPairs, bool isFlat, int numProcessors) {
   uint16_t *data = allocate<uint16_t>(size_t(model.numElements));
   uint16_t *other = allocate<uint16_t>(size_t(model.numElements));
   auto *out = allocate<unsigned long long>(1);
-  fillWeights<<<4096, 256>>>(data, model.numElements);
+  fillWeights<<<4096, 256>>>(data, model.numElements, 7);
   auto report = [&](const char *what, double ms, double bytes) {
     printf("  %-40s %8.3f ms %8.0f GB/s\n", what, ms, bytes / ms / 1e6);
   };
