@@ -13,6 +13,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 using namespace delta::device;
 using namespace delta::runtime;
 using namespace delta::test;
@@ -55,8 +57,10 @@ TEST_P(FingerprintKernelTest, AgreesWithTheHost) {
     const delta_host_kernels_t &kernels = FingerprintKernels.host[row];
     std::vector<FingerprintTerm> terms;
     std::vector<Memory> memories;
-    // One element off a multiple of 16 bytes, and on it.
-    for (uint32_t shift : {0u, kernels.source_size})
+    // On a multiple of 16 bytes, and one element off it: of the source or of
+    // the receiver, whichever is larger, since both are read there.
+    for (uint32_t shift :
+         {0u, std::max(kernels.source_size, kernels.element_size)})
       memories.emplace_back(endOf(boxCase) * 8, shift, row * 10 + shift);
     for (const Memory &memory : memories)
       for (auto [begin, end] : rangesOf(source)) {
