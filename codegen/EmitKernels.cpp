@@ -97,7 +97,7 @@ struct DeviceKernel {
 
 static constexpr DeviceKernel deviceKernels[] = {
 #define DELTA_DEVICE_KERNEL(enumerator, name, arguments, body, file, threads,  \
-                            blocks)                                            \
+                            blocks, shared)                                    \
   {#name, #arguments, #body, file, threads, blocks},
 #include "codegen/device/DeviceKernels.def"
 };

@@ -6,9 +6,10 @@
 //===----------------------------------------------------------------------===//
 ///
 /// \file
-/// Decoupled look-back: a tile publishes what it packs at once, then walks back
-/// over its predecessors until one of them knows the sums of all before. The
-/// sums depend on the order of tiles alone, so the packed bytes do too.
+/// Decoupled look-back: a tile publishes what it packs as soon as that is
+/// known. To find its place, a warp walks back over its predecessors until one
+/// of them knows the sums of all before. The sums depend on the order of tiles
+/// alone, so the packed bytes do too.
 ///
 /// Where a section begins, the streams are filled up to a multiple of 16 bytes
 /// and the count of its tiles starts again. What a row of tiles does to the
@@ -33,13 +34,15 @@ namespace delta::device {
 
 DELTA_HD TileSums operator+(const TileSums &a, const TileSums &b) {
   return {a.numOffsets + b.numOffsets, a.valueBytes + b.valueBytes,
-          a.numSent + b.numSent, a.numPresent + b.numPresent};
+          a.numSent + b.numSent, a.numPresent + b.numPresent,
+          a.valuesBegin + b.valuesBegin};
 }
 
 /// The sums at which a section begins whose predecessors end at `sums`.
 DELTA_HD TileSums alignedForSection(const TileSums &sums) {
-  return {alignPart(sums.numOffsets * 2) / 2, alignPart(sums.valueBytes),
-          sums.numSent, 0};
+  uint64_t valuesBegin = alignPart(sums.valueBytes);
+  return {alignPart(sums.numOffsets * 2) / 2, valuesBegin, sums.numSent, 0,
+          valuesBegin};
 }
 
 /// What some tiles in a row do to the sums.
@@ -79,7 +82,7 @@ struct TileWord {
   DELTA_HD uint64_t status() const { return bits & StatusMask; }
   DELTA_HD bool beginsSection() const { return bits & BeginsSection; }
   DELTA_HD TileSums sums() const {
-    return {listed(), valueBytes(), sent(), sent() ? 1u : 0u};
+    return {listed(), valueBytes(), sent(), sent() ? 1u : 0u, 0};
   }
   DELTA_HD TileSpan span() const {
     TileSpan span;
@@ -89,27 +92,48 @@ struct TileWord {
   }
 };
 
-/// Writes a word that others wait for.
+/// Writes a word that others wait for. What it says is all in the word: no
+/// fence is needed, which would wait for every load of the thread.
 __device__ inline void publish(unsigned long long *at, uint64_t bits) {
   *const_cast<volatile unsigned long long *>(at) = bits;
 }
 
-/// What a tile has published so far. Reads past the L1 cache.
+/// What has been published so far. Reads past the L1 cache.
 __device__ inline uint64_t peek(const unsigned long long *at) {
   return *const_cast<const volatile unsigned long long *>(at);
 }
 
-__device__ inline TileSums readSums(const TileSums *from) {
-  __threadfence(); // not before the word that declares them
-  const volatile TileSums *sums = from;
-  return {sums->numOffsets, sums->valueBytes, sums->numSent, sums->numPresent};
+/// The sums at the end of a tile, as published: each with a bit that says that
+/// it is there.
+constexpr uint32_t NumSumWords = sizeof(TileSums) / 8;
+
+/// By a warp. `index`: of the tile.
+__device__ inline void publishSums(unsigned long long *inclusive, int64_t index,
+                                   const TileSums &sums) {
+  const uint64_t values[NumSumWords] = {sums.numOffsets, sums.valueBytes,
+                                        sums.numSent, sums.numPresent,
+                                        sums.valuesBegin};
+  uint64_t own = 0;
+#pragma unroll
+  for (uint32_t i = 0; i < NumSumWords; ++i)
+    own = threadIdx.x % WarpThreads == i ? values[i] : own;
+  if (threadIdx.x % WarpThreads < NumSumWords)
+    publish(inclusive + index * NumSumWords + threadIdx.x % WarpThreads,
+            own << 1 | 1);
 }
 
-__device__ inline TileSums sumsOfLane(const TileSums &sums, uint32_t lane) {
-  return {__shfl_sync(FullWarp, sums.numOffsets, int(lane)),
-          __shfl_sync(FullWarp, sums.valueBytes, int(lane)),
-          __shfl_sync(FullWarp, sums.numSent, int(lane)),
-          __shfl_sync(FullWarp, sums.numPresent, int(lane))};
+/// By a warp: of a tile that has said that it has them.
+__device__ inline TileSums awaitSums(const unsigned long long *inclusive,
+                                     int64_t index) {
+  const uint32_t lane = threadIdx.x % WarpThreads;
+  uint64_t own;
+  do {
+    own = lane < NumSumWords ? peek(inclusive + index * NumSumWords + lane) : 1;
+  } while (!__all_sync(FullWarp, own & 1));
+  own >>= 1;
+  return {__shfl_sync(FullWarp, own, 0), __shfl_sync(FullWarp, own, 1),
+          __shfl_sync(FullWarp, own, 2), __shfl_sync(FullWarp, own, 3),
+          __shfl_sync(FullWarp, own, 4)};
 }
 
 /// The span of the tiles of lanes 0 to `count` - 1, of which lane 0 has the
@@ -123,92 +147,134 @@ DELTA_DEVICE_COLD void addSections(TileWord word, uint32_t count,
   between = span.then(between);
 }
 
-/// The same where none begins: the sums alone.
-__device__ inline TileSpan spanOfLanes(TileWord word, uint32_t count) {
-  bool isIn = threadIdx.x % WarpThreads < count;
-  TileSpan span;
-  span.first = {
-      __reduce_add_sync(FullWarp, isIn ? word.listed() : 0u),
-      __reduce_add_sync(FullWarp, isIn ? word.valueBytes() : 0u),
-      __reduce_add_sync(FullWarp, isIn ? word.sent() : 0u),
-      uint64_t(__popc(__ballot_sync(FullWarp, isIn && word.sent() != 0)))};
-  return span;
-}
+/// The words of the predecessors nearest to a tile, as a warp sees them: word
+/// `i * WarpThreads + lane` is that of the tile so many before the last one.
+class LookBackWindow {
+public:
+  /// As many as run at once on a large GPU are seen in one round trip.
+  static constexpr uint32_t NumGroups = 16;
+  static constexpr int64_t NumTiles = int64_t(NumGroups) * WarpThreads;
 
-/// Tiles that a lane looks at before it waits for any: as many as run at once
-/// on a large GPU are seen in one round trip to memory.
-constexpr uint32_t LookBackDepth = 16;
+  /// The tiles before `end`; those before the first one count as known.
+  __device__ LookBackWindow(const unsigned long long *words, int64_t end)
+      : words(words), last(end - 1 - int64_t(threadIdx.x % WarpThreads)) {
+#pragma unroll
+    for (uint32_t i = 0; i < NumGroups; ++i)
+      seen[i].bits = at(i) >= 0 ? peek(words + at(i)) : TileWord::HasInclusive;
+  }
 
-/// Nanoseconds between two looks at a tile that has published nothing. Hundreds
-/// of blocks that look at the same few words without a pause keep that part of
-/// the L2 cache from the loads that everyone waits for.
-constexpr uint32_t LookBackNap = 500;
+  /// Waits until all tiles up to the nearest that knows the sums before it have
+  /// published what they pack. Returns whether there is such a tile.
+  __device__ bool wait() {
+    while (!isComplete()) {
+      __nanosleep(LookBackNap);
+#pragma unroll
+      for (uint32_t i = 0; i < NumGroups; ++i)
+        if (seen[i].status() == 0)
+          seen[i].bits = peek(words + at(i));
+    }
+    return group < NumGroups;
+  }
+  /// That tile, or -1: the sums before are zero.
+  __device__ int64_t known() const {
+    return last + int64_t(threadIdx.x % WarpThreads) -
+           int64_t(group * WarpThreads + nearest);
+  }
 
-/// Publishes a tile, and returns the sums at which it begins. `index` counts
-/// the tiles of the round. Called by all 32 lanes of one warp.
+  /// The tiles between it and the end, then `next`.
+  __device__ TileSpan then(const TileSpan &next) const {
+    uint32_t listed = 0, valueBytes = 0, sent = 0, present = 0;
+    bool begins = false;
+#pragma unroll
+    for (uint32_t i = 0; i < NumGroups; ++i) {
+      const TileWord word = isIn(i) ? seen[i] : TileWord{0};
+      listed += word.listed();
+      valueBytes += word.valueBytes();
+      sent += word.sent();
+      present += word.sent() != 0;
+      begins |= word.beginsSection();
+    }
+    if (__any_sync(FullWarp, begins))
+      return thenSections(next);
+    TileSpan span;
+    span.first = {__reduce_add_sync(FullWarp, listed),
+                  __reduce_add_sync(FullWarp, valueBytes),
+                  __reduce_add_sync(FullWarp, sent),
+                  __reduce_add_sync(FullWarp, present), 0};
+    return span.then(next);
+  }
+
+private:
+  /// Nanoseconds between two looks at a tile that has published nothing.
+  /// Hundreds of blocks that look at the same few words without a pause keep
+  /// that part of the L2 cache from the loads that everyone waits for.
+  static constexpr uint32_t LookBackNap = 200;
+
+  __device__ int64_t at(uint32_t i) const {
+    return last - int64_t(i * WarpThreads);
+  }
+  __device__ bool isIn(uint32_t i) const {
+    return i < group || (i == group && threadIdx.x % WarpThreads < nearest);
+  }
+  __device__ bool isComplete() {
+    group = NumGroups;
+    nearest = WarpThreads;
+    bool isMissing = false;
+#pragma unroll
+    for (uint32_t i = 0; i < NumGroups; ++i) {
+      if (group < NumGroups)
+        continue;
+      const uint32_t known =
+          __ballot_sync(FullWarp, seen[i].status() == TileWord::HasInclusive);
+      if (known) {
+        group = i;
+        nearest = uint32_t(__ffs(int(known))) - 1;
+      }
+      // Tiles behind one that knows the sums do not matter.
+      isMissing |= seen[i].status() == 0 &&
+                   (!known || threadIdx.x % WarpThreads < nearest);
+    }
+    return !__any_sync(FullWarp, isMissing);
+  }
+  __device__ TileSpan thenSections(TileSpan next) const {
+#pragma unroll
+    for (uint32_t i = 0; i < NumGroups; ++i)
+      if (i <= group)
+        addSections(seen[i], i == group ? nearest : WarpThreads, next);
+    return next;
+  }
+
+  const unsigned long long *words;
+  int64_t last; ///< tile of the lane in the first group
+  TileWord seen[NumGroups];
+  uint32_t group = 0, nearest = 0;
+};
+
+/// The sums at which a tile begins, which its predecessors have published or
+/// will. Publishes those at which it ends. `index` counts the tiles of the
+/// round; the tile itself has published `own`. Called by all lanes of one warp.
 __device__ inline TileSums lookBack(unsigned long long *words,
-                                    TileSums *inclusive, int64_t index,
-                                    TileWord own) {
-  uint32_t lane = threadIdx.x % WarpThreads;
-  if (index > 0 && lane == 0)
-    publish(words + index, own.bits);
+                                    unsigned long long *inclusive,
+                                    int64_t index, TileWord own) {
   TileSpan between; // the tiles from the window to this one
   TileSums before = {};
-  bool isKnown = index == 0;
-  for (int64_t end = index; !isKnown;
-       end -= int64_t(LookBackDepth) * WarpThreads) {
-    uint64_t seen[LookBackDepth];
-#pragma unroll
-    for (uint32_t i = 0; i < LookBackDepth; ++i) {
-      // Lane 0 of the first step looks at the nearest predecessor.
-      int64_t at = end - 1 - int64_t(i * WarpThreads + lane);
-      seen[i] = at >= 0 ? peek(words + at) : TileWord::HasInclusive;
-    }
-#pragma unroll
-    for (uint32_t i = 0; i < LookBackDepth; ++i) {
-      if (isKnown)
-        continue;
-      int64_t at = end - 1 - int64_t(i * WarpThreads + lane);
-      TileWord word = {seen[i]};
-      uint32_t known, nearest, missing;
-      for (;;) {
-        known =
-            __ballot_sync(FullWarp, word.status() == TileWord::HasInclusive);
-        nearest = known ? uint32_t(__ffs(int(known))) - 1 : WarpThreads;
-        missing = __ballot_sync(FullWarp, lane < nearest && word.status() == 0);
-        if (!missing) // tiles behind one that knows the sums do not matter
-          break;
-        __nanosleep(LookBackNap);
-        if (word.status() == 0)
-          word = {peek(words + at)};
-      }
-      if (__any_sync(FullWarp, lane < nearest && word.beginsSection()))
-        addSections(word, nearest, between);
-      else
-        between = spanOfLanes(word, nearest).then(between);
-      if (!known)
-        continue;
-      isKnown = true;
-      TileSums sums = {};
-      if (lane == nearest && at >= 0)
-        sums = readSums(inclusive + at);
-      before = sumsOfLane(sums, nearest);
-    }
+  for (int64_t end = index;; end -= LookBackWindow::NumTiles) {
+    LookBackWindow window(words, end);
+    const bool isKnown = window.wait();
+    between = window.then(between);
+    if (!isKnown)
+      continue;
+    if (window.known() >= 0)
+      before = awaitSums(inclusive, window.known());
+    break;
   }
   before = between.after(before);
   if (own.beginsSection())
     before = alignedForSection(before);
-  if (lane == 0) {
-    volatile TileSums *to = inclusive + index;
-    TileSums sums = before + own.sums();
-    to->numOffsets = sums.numOffsets;
-    to->valueBytes = sums.valueBytes;
-    to->numSent = sums.numSent;
-    to->numPresent = sums.numPresent;
-    __threadfence();
+  publishSums(inclusive, index, before + own.sums());
+  if (threadIdx.x % WarpThreads == 0)
     publish(words + index,
             (own.bits & ~TileWord::HasOwn) | TileWord::HasInclusive);
-  }
   return before;
 }
 

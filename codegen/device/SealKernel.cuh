@@ -143,14 +143,17 @@ __device__ inline void sealMessages(const SealArguments &arguments) {
       first = threadIdx.x;
       all = BlockThreads;
     }
-    uint64_t sum[] = {sumOfTerms(pieces.head + SectionHeaderBytes,
-                                 pieces.headBytes - SectionHeaderBytes,
-                                 SectionHeaderBytes, first, all) +
-                      sumOfTerms(pieces.offsets, pieces.offsetBytes,
-                                 pieces.headBytes, first, all) +
-                      sumOfTerms(pieces.values, pieces.valueBytes,
-                                 pieces.headBytes + pieces.offsetBytes, first,
-                                 all)};
+    // What the diff has copied whole it has summed as well.
+    const bool isSummed =
+        arguments.hasValueSums && arguments.sections[i].isEven;
+    uint64_t sum[] = {
+        sumOfTerms(pieces.head + SectionHeaderBytes,
+                   pieces.headBytes - SectionHeaderBytes, SectionHeaderBytes,
+                   first, all) +
+        sumOfTerms(pieces.offsets, pieces.offsetBytes, pieces.headBytes, first,
+                   all) +
+        sumOfTerms(pieces.values, isSummed ? 0 : pieces.valueBytes,
+                   pieces.headBytes + pieces.offsetBytes, first, all)};
     blockSums.add(sum);
     if (threadIdx.x == 0)
       atomicAdd(reinterpret_cast<unsigned long long *>(arguments.sums + i),

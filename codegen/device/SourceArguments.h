@@ -47,17 +47,20 @@ struct SourceRow {
   int64_t firstBit; ///< element 0 among the elements of the parameter
 };
 
-/// Elements that a thread of the compare reads at a time.
+/// Runs that are read in vectors hold a multiple of so many elements.
 constexpr uint32_t UnitSize = 8;
-/// Runs of a tile whose begins are kept; others are found one by one.
+/// Runs of a tile that is read so, and elements of each at least: the begins of
+/// those in a warp's part are kept.
 constexpr uint32_t MaxDiffRuns = 256;
+constexpr uint32_t MinDiffColumns = 64;
 
 /// How the elements of a tile are read.
 enum TilePath : uint8_t {
   /// One piece of memory, aligned to 16 bytes at the source, and sent as it is.
   ContiguousPath = 0,
   /// Runs that begin at multiples of 16 bytes and hold a multiple of UnitSize
-  /// elements, sent as they are; the tile has MaxDiffRuns runs at most.
+  /// elements, MinDiffColumns at least, sent as they are; the tile has
+  /// MaxDiffRuns runs at most.
   RunsPath = 1,
   /// Anything else: element by element, with its op.
   GeneralPath = 2
@@ -80,6 +83,9 @@ static_assert(sizeof(SourceTile) == 32, "two loads of 16 bytes");
 struct SectionPlan {
   int64_t firstTile, endTile;
   uint64_t headAt; ///< bytes in `heads`, a multiple of 16
+  /// 1: the values of each tile, sent whole, are a multiple of 16 bytes.
+  uint32_t isEven;
+  uint32_t reserved;
 };
 
 /// Bytes of `heads` that a section of `numTiles` tiles takes at most.
@@ -118,13 +124,18 @@ enum DiffMode : uint32_t {
   DiffSnapshot = 2, ///< all elements, as the snapshot has them
   DiffBits = 3      ///< what is marked in a bitmap of the parameters
 };
+/// Whether all tiles are sent whole, without a look at them.
+DELTA_HD constexpr bool isCopy(DiffMode mode) {
+  return mode == DiffWhole || mode == DiffSnapshot;
+}
 
 /// What the tiles before one have packed: where it begins in the streams.
 struct TileSums {
   uint64_t numOffsets; ///< elements of the stream, gaps between sections too
   uint64_t valueBytes;
-  uint64_t numSent;    ///< elements
-  uint64_t numPresent; ///< tiles, of the section alone
+  uint64_t numSent;     ///< elements
+  uint64_t numPresent;  ///< tiles, of the section alone
+  uint64_t valuesBegin; ///< bytes before the values of the section
 };
 
 struct DiffArguments {
@@ -144,11 +155,11 @@ struct DiffArguments {
   const uint32_t *const *bits;
   /// One byte a tile, or null: not 0: packed whole whatever the snapshot holds.
   const uint8_t *unsure;
-  unsigned long long *nextTile; ///< zeroed
-  unsigned long long *lookBack; ///< one a tile, from roundBegin; zeroed
-  TileSums *inclusive;          ///< likewise, not zeroed; see LookBack.cuh
-  TilePlace *places;            ///< of the rank's first tile
-  uint8_t *heads;               ///< bitmaps zeroed
+  unsigned long long *nextTile;  ///< zeroed
+  unsigned long long *lookBack;  ///< one a tile, from roundBegin; zeroed
+  unsigned long long *inclusive; ///< NumSumWords a tile, likewise; LookBack.cuh
+  TilePlace *places;             ///< of the rank's first tile
+  uint8_t *heads;                ///< bitmaps zeroed
   uint16_t *offsets;
   uint8_t *values;
   /// Elements that may be sent. The streams have room for as many, and for 16
@@ -156,6 +167,10 @@ struct DiffArguments {
   uint64_t capacity;
   SectionPlace *sectionPlaces; ///< zeroed
   DiffTotals *totals;          ///< zeroed
+  /// One a section, zeroed, or null: where all is sent whole, checksum terms
+  /// of the values of even sections are added to it, which the seal leaves out
+  /// then.
+  uint64_t *valueSums;
 };
 
 /// The message of a destination rank: sections of `messageSections`, those that
@@ -176,7 +191,8 @@ struct SealArguments {
   const SealMessage *messages;
   const uint32_t *messageSections;
   MessageHeader header; ///< all but destination, sections and bytes
-  uint64_t *sums;       ///< one a section; zeroed
+  uint64_t *sums;       ///< one a section; zeroed before the diff
+  bool hasValueSums;    ///< DiffArguments::valueSums was `sums`
   uint32_t *numDone;    ///< zeroed
   uint8_t *headers;     ///< HeaderBytes a message
 };

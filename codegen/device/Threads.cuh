@@ -24,21 +24,22 @@ constexpr uint32_t BlockThreads = 256;
 constexpr uint32_t WarpThreads = 32;
 constexpr uint32_t FullWarp = 0xffffffffu;
 
-/// Waits for `numThreads` threads of the block at barrier `id`, of 1 to 15.
-__device__ inline void syncThreads(uint32_t id, uint32_t numThreads) {
+/// The dynamic shared memory of the block.
+__device__ inline uint4 *dynamicShared() {
 #ifdef DELTA_DEVICE_TEXT
-  delta::simt::syncNamed(id, numThreads);
+  return static_cast<uint4 *>(delta::simt::dynamicShared());
 #else
-  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(numThreads) : "memory");
+  extern __shared__ uint4 deltaDynamicShared[];
+  return deltaDynamicShared;
 #endif
 }
-
-/// Counts as arrived at a barrier where others wait, and goes on.
-__device__ inline void arriveThreads(uint32_t id, uint32_t numThreads) {
+__device__ inline uint32_t dynamicSharedBytes() {
 #ifdef DELTA_DEVICE_TEXT
-  delta::simt::arriveNamed(id, numThreads);
+  return delta::simt::dynamicSharedBytes();
 #else
-  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(numThreads) : "memory");
+  uint32_t numBytes;
+  asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(numBytes));
+  return numBytes;
 #endif
 }
 

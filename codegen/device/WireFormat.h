@@ -76,9 +76,12 @@ static_assert(HeaderBytes % PartAlignment == 0 &&
                   SectionHeaderBytes % PartAlignment == 0,
               "parts of a section are aligned in their message");
 
+/// The "golden" of the sum above.
+constexpr uint64_t ChecksumStep = 0x9e3779b97f4a7c15u;
+
 /// The summand of one word of a checksum.
 DELTA_HD uint64_t checksumTerm(uint64_t word, uint64_t index) {
-  return mix(word + (index + 1) * 0x9e3779b97f4a7c15u);
+  return mix(word + (index + 1) * ChecksumStep);
 }
 
 /// The checksum of `numBytes` bytes whose terms sum up to `sum`.

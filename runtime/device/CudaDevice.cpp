@@ -7,6 +7,7 @@
 
 #include "runtime/device/CudaDevice.h"
 
+#include <algorithm>
 #include <iterator>
 
 using namespace delta::runtime;
@@ -14,7 +15,7 @@ using namespace delta::runtime::cuda;
 
 static constexpr const char *kernelNames[] = {
 #define DELTA_DEVICE_KERNEL(enumerator, name, arguments, body, file, threads,  \
-                            blocks)                                            \
+                            blocks, shared)                                    \
   "delta_" #name,
 #include "codegen/device/DeviceKernels.def"
 };
@@ -57,6 +58,49 @@ Status CudaDevice::findTable(const char *name, const Row *&out) const {
   return symbols.check(CudaNames::moduleGetGlobal, result);
 }
 
+Status CudaDevice::findKernel(uint32_t kernel) {
+  Status status =
+      DELTA_CUDA_CALL(symbols, moduleGetFunction,
+                      (&kernels[kernel], module, kernelNames[kernel]));
+  return status.failed() || !LaunchShapes[kernel].sharedBytes
+             ? status
+             : shareMemory(kernel);
+}
+
+/// Gives each block of a kernel as much dynamic shared memory as those that
+/// shall fit on a multiprocessor can have.
+Status CudaDevice::shareMemory(uint32_t kernel) {
+  const LaunchShape &shape = LaunchShapes[kernel];
+  int ofProcessor = 0, ofBlock = 0, reserved = 0, fixed = 0;
+  Status status;
+  auto ask = [&](int &out, int attribute) {
+    if (!status.failed())
+      status = DELTA_CUDA_CALL(symbols, deviceGetAttribute,
+                               (&out, attribute, ordinal));
+  };
+  ask(ofProcessor, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
+  ask(ofBlock, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+  ask(reserved, CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK);
+  if (!status.failed())
+    status = DELTA_CUDA_CALL(
+        symbols, functionGetAttribute,
+        (&fixed, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, kernels[kernel]));
+  if (status.failed())
+    return status;
+  const int own = ofProcessor / int(shape.blocksOfProcessor) - reserved;
+  const int most = (std::min(own, ofBlock) - fixed) & ~15;
+  if (most < int(shape.sharedBytes))
+    return Status::error(DELTA_NO_DEVICE,
+                         "the device has %d bytes of shared memory for a "
+                         "block, required: %d",
+                         std::max(most, 0) + fixed,
+                         int(shape.sharedBytes) + fixed);
+  sharedBytes[kernel] = uint32_t(most);
+  return DELTA_CUDA_CALL(
+      symbols, functionSetAttribute,
+      (kernels[kernel], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most));
+}
+
 Status CudaDevice::load(const delta_cubin_t &cubin) {
   return inContext([&] {
     int processors = 0;
@@ -67,8 +111,7 @@ Status CudaDevice::load(const delta_cubin_t &cubin) {
     if (!status.failed())
       status = DELTA_CUDA_CALL(symbols, moduleLoad, (&module, cubin.image));
     for (uint32_t i = 0; !status.failed() && i < NumDeviceKernels; ++i) {
-      status = DELTA_CUDA_CALL(symbols, moduleGetFunction,
-                               (&kernels[i], module, kernelNames[i]));
+      status = findKernel(i);
       if (status.failed())
         return Status::error(status.getCode(), "%s: %s", kernelNames[i],
                              status.getText().c_str());
@@ -184,8 +227,9 @@ Status CudaDevice::launch(DeviceKernel kernel, uint32_t numBlocks,
   return inContext([&] {
     return DELTA_CUDA_CALL(symbols, launchKernel,
                            (kernels[uint32_t(kernel)], numBlocks, 1, 1,
-                            shapeOf(kernel).numThreads, 1, 1, /*sharedBytes=*/0,
-                            stream, parameters, /*extra=*/nullptr));
+                            shapeOf(kernel).numThreads, 1, 1,
+                            sharedBytes[uint32_t(kernel)], stream, parameters,
+                            /*extra=*/nullptr));
   });
 }
 

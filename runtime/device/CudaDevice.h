@@ -62,6 +62,8 @@ public:
   Status await(void *event, Stream stream) override;
 
 private:
+  Status findKernel(uint32_t kernel);
+  Status shareMemory(uint32_t kernel);
   template <typename Row>
   Status findTable(const char *name, const Row *&out) const;
   /// Runs `body`, which returns a Status, with the context current.
@@ -74,6 +76,8 @@ private:
   const bool ownsContext;
   CudaModule module = nullptr;
   CudaFunction kernels[NumDeviceKernels] = {};
+  /// Dynamic shared memory of a block of each, in bytes.
+  uint32_t sharedBytes[NumDeviceKernels] = {};
   const delta_box_t *boxes = nullptr;
   const delta_image_t *images = nullptr;
   uint32_t numProcessors = 0;

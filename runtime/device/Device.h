@@ -33,27 +33,29 @@ using Stream = void *;
 
 enum class DeviceKernel : uint32_t {
 #define DELTA_DEVICE_KERNEL(enumerator, name, arguments, body, file, threads,  \
-                            blocks)                                            \
+                            blocks, shared)                                    \
   enumerator,
 #include "codegen/device/DeviceKernels.def"
 };
 constexpr uint32_t NumDeviceKernels = 0
 #define DELTA_DEVICE_KERNEL(enumerator, name, arguments, body, file, threads,  \
-                            blocks)                                            \
+                            blocks, shared)                                    \
   +1
 #include "codegen/device/DeviceKernels.def"
     ;
 
-/// How a kernel is launched: threads of a block, and blocks that fit on a
-/// multiprocessor. More blocks than fit are right, too.
+/// How a kernel is launched: threads of a block, blocks that fit on a
+/// multiprocessor, and bytes of dynamic shared memory of a block at least. More
+/// blocks than fit are right, too.
 struct LaunchShape {
   uint32_t numThreads;
   uint32_t blocksOfProcessor;
+  uint32_t sharedBytes;
 };
 constexpr LaunchShape LaunchShapes[] = {
 #define DELTA_DEVICE_KERNEL(enumerator, name, arguments, body, file, threads,  \
-                            blocks)                                            \
-  {threads, blocks},
+                            blocks, shared)                                    \
+  {threads, blocks, shared},
 #include "codegen/device/DeviceKernels.def"
 };
 constexpr LaunchShape shapeOf(DeviceKernel kernel) {

@@ -77,23 +77,22 @@ Status DevicePacking::enqueueDiff(SourceTables &rows, Extent of, int64_t begin,
   Status status = rows.clear(stream);
   if (!status.failed() && isChunked(of))
     status = snapshot.beginUploads(stream);
-  forEachChunk(rows, of, begin, end,
-               [&](uint32_t chunk, int64_t from, int64_t to) {
-                 if (status.failed())
-                   return;
-                 device::DiffArguments arguments = rows.diffArguments(chunk);
-                 arguments.roundBegin = begin;
-                 arguments.roundEnd = end;
-                 arguments.tileBegin = from;
-                 arguments.tileEnd = to;
-                 arguments.mode = modeOf(of);
-                 arguments.unsure =
-                     &rows == work.get() ? unsure.as<const uint8_t>() : nullptr;
-                 arguments.offsets = offsets.as<uint16_t>();
-                 arguments.values = values.as();
-                 arguments.capacity = capacity;
-                 status = enqueueChunk(rows, of, chunk, arguments);
-               });
+  forEachChunk(
+      rows, of, begin, end, [&](uint32_t chunk, int64_t from, int64_t to) {
+        if (status.failed())
+          return;
+        device::DiffArguments arguments = rows.diffArguments(modeOf(of), chunk);
+        arguments.roundBegin = begin;
+        arguments.roundEnd = end;
+        arguments.tileBegin = from;
+        arguments.tileEnd = to;
+        arguments.unsure =
+            &rows == work.get() ? unsure.as<const uint8_t>() : nullptr;
+        arguments.offsets = offsets.as<uint16_t>();
+        arguments.values = values.as();
+        arguments.capacity = capacity;
+        status = enqueueChunk(rows, of, chunk, arguments);
+      });
   return status.failed() ? status : rows.readBack(stream);
 }
 
@@ -192,7 +191,7 @@ device::SectionShape DevicePacking::sectionShape(uint32_t section) const {
 
 Status DevicePacking::pack(uint32_t number, const MessageHeader &header) {
   round = number;
-  device::SealArguments arguments = active().sealArguments();
+  device::SealArguments arguments = active().sealArguments(modeOf(extent));
   arguments.offsets = offsets.as<const uint16_t>();
   arguments.values = values.as<const uint8_t>();
   arguments.header = header;

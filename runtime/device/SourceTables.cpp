@@ -29,6 +29,7 @@ static device::TilePath pathOf(const TileRef &ref, const uint8_t *&outBegin) {
     return device::GeneralPath;
   bool follow = true;
   bool wide = tile.numRuns <= device::MaxDiffRuns &&
+              tile.numColumns >= device::MinDiffColumns &&
               tile.numColumns % device::UnitSize == 0;
   auto isAligned = [&](int64_t element) {
     return reinterpret_cast<uintptr_t>(row.source + element * size) % 16 == 0;
@@ -50,7 +51,7 @@ static device::TilePath pathOf(const TileRef &ref, const uint8_t *&outBegin) {
 
 void SourceTables::makeSections(const std::vector<uint32_t> &alsoTo) {
   const Expansion &expansion = shard->getExpansion();
-  sections.assign(expansion.sets.size(), {0, 0, 0});
+  sections.assign(expansion.sets.size(), {});
   for (const Row &row : expansion.rows) {
     device::SectionPlan &section = sections[row.set];
     if (section.endTile == 0)
@@ -133,9 +134,9 @@ void SourceTables::layOut() {
   take(numSections * sizeof(device::SectionPlace));
   sumsAt = take(numSections * sizeof(uint64_t));
   lookBackAt = take(numTiles * sizeof(unsigned long long));
+  inclusiveAt = take(numTiles * sizeof(device::TileSums));
   headsAt = take(headBytes);
   clearedEnd = end;
-  inclusiveAt = take(numTiles * sizeof(device::TileSums));
   placesAt = take(numTiles * sizeof(device::TilePlace));
   headersAt = take(messages.size() * device::HeaderBytes);
   memoryBytes = end;
@@ -179,6 +180,12 @@ void SourceTables::bindRows() {
     device::SourceTile &tile = tiles[size_t(ref.tile)];
     tile.path = pathOf(ref, tile.source);
   });
+  for (device::SectionPlan &section : sections)
+    section.isEven = 1;
+  for (const device::SourceTile &tile : tiles)
+    if (tile.path == device::GeneralPath ||
+        tile.numElements * tile.elementSize % 16 != 0)
+      sections[tile.section].isEven = 0;
 }
 
 Status SourceTables::upload(std::vector<const uint32_t *> bits, Stream stream) {
@@ -217,15 +224,18 @@ Status SourceTables::clear(Stream stream) {
   return owner->fill(memory.as(clearedAt), 0, clearedEnd - clearedAt, stream);
 }
 
-device::DiffArguments SourceTables::diffArguments(uint32_t chunk) const {
+device::DiffArguments SourceTables::diffArguments(device::DiffMode mode,
+                                                  uint32_t chunk) const {
   device::DiffArguments out = {};
+  out.mode = mode;
+  out.valueSums = device::isCopy(mode) ? memory.as<uint64_t>(sumsAt) : nullptr;
   out.tiles = memory.as<const device::SourceTile>(tilesAt);
   out.rows = memory.as<const device::SourceRow>(rowsAt);
   out.sections = memory.as<const device::SectionPlan>(sectionsAt);
   out.bits = memory.as<const uint32_t *const>(bitsAt);
   out.nextTile = memory.as<unsigned long long>(countersAt) + chunk;
   out.lookBack = memory.as<unsigned long long>(lookBackAt);
-  out.inclusive = memory.as<device::TileSums>(inclusiveAt);
+  out.inclusive = memory.as<unsigned long long>(inclusiveAt);
   out.places = memory.as<device::TilePlace>(placesAt);
   out.heads = heads();
   out.sectionPlaces = memory.as<device::SectionPlace>(totalsAt + TotalsBytes);
@@ -233,8 +243,9 @@ device::DiffArguments SourceTables::diffArguments(uint32_t chunk) const {
   return out;
 }
 
-device::SealArguments SourceTables::sealArguments() const {
+device::SealArguments SourceTables::sealArguments(device::DiffMode mode) const {
   device::SealArguments out = {};
+  out.hasValueSums = device::isCopy(mode);
   out.sections = memory.as<const device::SectionPlan>(sectionsAt);
   out.sectionPlaces =
       memory.as<const device::SectionPlace>(totalsAt + TotalsBytes);

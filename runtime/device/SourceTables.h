@@ -71,8 +71,10 @@ public:
   /// Zeroes what a round begins with.
   Status clear(Stream stream);
   /// Arguments that point into these tables; the rest is zero.
-  device::DiffArguments diffArguments(uint32_t chunk) const;
-  device::SealArguments sealArguments() const;
+  device::DiffArguments diffArguments(device::DiffMode mode,
+                                      uint32_t chunk) const;
+  /// `mode`: of the diff before.
+  device::SealArguments sealArguments(device::DiffMode mode) const;
   device::AdvanceArguments advanceArguments() const;
 
   /// Copies totals and places of sections down, into pinned memory.

@@ -102,10 +102,11 @@ Status EmulatedDevice::fill(void *to, uint8_t value, uint64_t numBytes,
 
 /// Calls the body of a kernel for all element types.
 template <typename Arguments, typename Body>
-static void run(uint32_t numBlocks, uint32_t numThreads, const void *arguments,
-                const Body &body) {
+static void run(uint32_t numBlocks, uint32_t numThreads, uint32_t sharedBytes,
+                const void *arguments, const Body &body) {
   Arguments copied = *static_cast<const Arguments *>(arguments);
-  delta::simt::launch(numBlocks, numThreads, [&] { body(copied); });
+  delta::simt::launch(
+      numBlocks, numThreads, [&] { body(copied); }, sharedBytes);
 }
 
 Status EmulatedDevice::launch(DeviceKernel kernel, uint32_t numBlocks,
@@ -117,11 +118,11 @@ Status EmulatedDevice::launch(DeviceKernel kernel, uint32_t numBlocks,
   auto *bytes = static_cast<const uint8_t *>(arguments);
   switch (kernel) {
 #define DELTA_DEVICE_KERNEL(enumerator, name, Arguments, body, file, threads,  \
-                            blocks)                                            \
+                            blocks, shared)                                    \
   case DeviceKernel::enumerator:                                               \
     launches.push_back(                                                        \
         {kernel, numBlocks, {bytes, bytes + sizeof(device::Arguments)}});      \
-    run<device::Arguments>(numBlocks, threads, arguments,                      \
+    run<device::Arguments>(numBlocks, threads, shared, arguments,              \
                            [](const device::Arguments &copied) {               \
                              device::body<device::AllElements>(copied);        \
                            });                                                 \

@@ -9,6 +9,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <memory>
 #include <ucontext.h>
 #include <vector>
@@ -53,6 +54,13 @@ struct Fiber {
   /// What the fiber waits for: a number that has to change.
   const uint64_t *waitsFor = nullptr;
   uint64_t seen = 0;
+  /// Copies that have not happened: of groups, the last one not yet ended.
+  struct Copy {
+    void *to;
+    const void *from;
+    uint32_t numBytes;
+  };
+  std::deque<std::vector<Copy>> copies;
 };
 
 /// A meeting of threads. Values are kept for two rounds, so that a thread may
@@ -73,15 +81,14 @@ public:
   void run();
   uint64_t syncBlock(uint64_t value);
   const uint64_t *syncWarp(uint32_t mask, uint64_t value);
-  void syncNamed(uint32_t id, uint32_t numThreads);
-  /// Returns whether this was the last one.
-  bool arriveNamed(uint32_t id, uint32_t numThreads);
+  /// Waits until a number of another one's changes.
+  void yield(const uint64_t &round);
+  Fiber &currentFiber() { return fibers[current]; }
 
 private:
   static void enter();
   void start(uint32_t index);
   void resume(uint32_t index);
-  void yield(const uint64_t &round);
   void leave();
   void finishBlockRound() {
     meeting.arrived = 0;
@@ -96,7 +103,6 @@ private:
   std::vector<Meeting> warps;
   std::vector<uint32_t> warpMasks;
   Meeting meeting;
-  Meeting named[16];
   uint32_t numAlive;
   uint32_t current = 0;
   ucontext_t scheduler;
@@ -202,20 +208,6 @@ uint64_t Block::syncBlock(uint64_t value) {
   return meeting.sum[round % 2];
 }
 
-bool Block::arriveNamed(uint32_t id, uint32_t numThreads) {
-  Meeting &own = named[id];
-  if (++own.arrived < numThreads)
-    return false;
-  own.arrived = 0;
-  ++own.round;
-  return true;
-}
-
-void Block::syncNamed(uint32_t id, uint32_t numThreads) {
-  if (!arriveNamed(id, numThreads))
-    yield(named[id].round);
-}
-
 const uint64_t *Block::syncWarp(uint32_t mask, uint64_t value) {
   uint32_t warp = current / WarpSize, lane = current % WarpSize;
   Meeting &own = warps[warp];
@@ -266,8 +258,12 @@ void Block::run() {
 
 } // namespace
 
+static std::vector<uint64_t> sharedMemory;
+
 void delta::simt::launch(uint32_t numBlocks, uint32_t numThreads,
-                         const std::function<void()> &body) {
+                         const std::function<void()> &body,
+                         uint32_t sharedBytes) {
+  sharedMemory.assign((sharedBytes + 15) / 16 * 2, 0xa5a5a5a5a5a5a5a5u);
   blockSize = {numThreads, 1, 1};
   gridSize = {numBlocks, 1, 1};
   for (uint32_t block = 0; block < numBlocks; ++block) {
@@ -282,9 +278,50 @@ uint64_t delta::simt::syncBlock(uint64_t value) {
 const uint64_t *delta::simt::syncWarp(uint32_t mask, uint64_t value) {
   return running->syncWarp(mask, value);
 }
-void delta::simt::syncNamed(uint32_t id, uint32_t numThreads) {
-  running->syncNamed(id, numThreads);
+
+void SharedBarrier::init(uint32_t newCount) {
+  phase = 0;
+  arrived = 0;
+  count = newCount;
 }
-void delta::simt::arriveNamed(uint32_t id, uint32_t numThreads) {
-  running->arriveNamed(id, numThreads);
+void SharedBarrier::arrive() {
+  if (++arrived < count)
+    return;
+  arrived = 0;
+  ++phase;
+}
+void SharedBarrier::wait(uint32_t number) {
+  while ((phase & 1) == (number & 1))
+    running->yield(phase);
+}
+
+void delta::simt::copyLater(void *to, const void *from, uint32_t numBytes) {
+  auto isOdd = [&](const void *p) {
+    return reinterpret_cast<uintptr_t>(p) % numBytes != 0;
+  };
+  if (isOdd(to) || isOdd(from))
+    __builtin_trap();
+  auto &copies = running->currentFiber().copies;
+  if (copies.empty())
+    copies.emplace_back();
+  copies.back().push_back({to, from, numBytes});
+}
+void delta::simt::commitCopies() {
+  auto &copies = running->currentFiber().copies;
+  if (copies.empty())
+    copies.emplace_back();
+  copies.emplace_back();
+}
+void delta::simt::waitForCopies(uint32_t numPending) {
+  auto &copies = running->currentFiber().copies;
+  while (copies.size() > numPending + 1) {
+    for (const auto &copy : copies.front())
+      memcpy(copy.to, copy.from, copy.numBytes);
+    copies.pop_front();
+  }
+}
+
+void *delta::simt::dynamicShared() { return sharedMemory.data(); }
+uint32_t delta::simt::dynamicSharedBytes() {
+  return uint32_t(sharedMemory.size() * sizeof(uint64_t));
 }

@@ -60,17 +60,36 @@ struct Dim {
 };
 extern Dim threadIndex, blockIndex, blockSize, gridSize;
 
-/// Runs `body` for each thread of each block; returns when all are done.
+/// Runs `body` for each thread of each block, with `sharedBytes` of dynamic
+/// shared memory; returns when all are done.
 void launch(uint32_t numBlocks, uint32_t numThreads,
-            const std::function<void()> &body);
+            const std::function<void()> &body, uint32_t sharedBytes = 0);
 
 /// All threads of the block arrive; returns the sum of `value` over them.
 uint64_t syncBlock(uint64_t value);
 
-/// `numThreads` threads of the block arrive at barrier `id`, of 1 to 15.
-void syncNamed(uint32_t id, uint32_t numThreads);
-/// Counts this thread as arrived at barrier `id`, and goes on.
-void arriveNamed(uint32_t id, uint32_t numThreads);
+/// A barrier in shared memory; codegen/device/SharedBarrier.cuh.
+class SharedBarrier {
+public:
+  void init(uint32_t newCount);
+  void arrive();
+  void wait(uint32_t number);
+
+private:
+  uint64_t phase = 0;
+  uint32_t count = 0, arrived = 0;
+};
+
+/// Copies that run beside the thread: `numBytes` from `from`, in groups. They
+/// happen as late as they may: when the thread waits for their group.
+void copyLater(void *to, const void *from, uint32_t numBytes);
+void commitCopies();
+/// Until all groups of this thread but the last `numPending` are there.
+void waitForCopies(uint32_t numPending);
+
+/// Dynamic shared memory of a block, of the size that launch() was told.
+void *dynamicShared();
+uint32_t dynamicSharedBytes();
 
 /// The lanes of `mask` that have not ended arrive, each with a value; returns
 /// those of all 32, zero where a lane is not in it. Valid until the lane's next
@@ -167,6 +186,11 @@ inline int __clz(int value) {
 }
 inline int __clzll(long long value) {
   return value ? __builtin_clzll((unsigned long long)(value)) : 64;
+}
+inline int __dp4a(int a, int b, int c) {
+  for (int i = 0; i < 32; i += 8)
+    c += int(int8_t(a >> i)) * int(int8_t(b >> i));
+  return c;
 }
 inline uint64_t __umul64hi(uint64_t a, uint64_t b) {
   return uint64_t((unsigned __int128)(a)*b >> 64);

@@ -29,7 +29,7 @@
 using namespace delta::device;
 
 #ifndef BENCH_BLOCKS
-#define BENCH_BLOCKS 3
+#define BENCH_BLOCKS 1
 #endif
 
 using Elements = ElementList<Bf16>;
@@ -147,6 +147,7 @@ int main(int argc, char **argv) {
     sections[s].firstTile = s ? sections[s - 1].endTile : 0;
     sections[s].endTile = numTiles * (s + 1) * (s + 1) / 25;
     sections[s].headAt = headBytes;
+    sections[s].isEven = 1;
     headBytes += headRoom(sections[s].endTile - sections[s].firstTile);
   }
   for (int64_t t = 0; t < numTiles; ++t) {
@@ -193,7 +194,9 @@ int main(int argc, char **argv) {
     at += (size + 255) / 256 * 256;
     return begin;
   };
-  uint64_t lookBackAt = place(numTiles * 8), countersAt = place(256),
+  uint64_t lookBackAt = place(numTiles * 8),
+           inclusiveAt = place(numTiles * sizeof(TileSums)),
+           countersAt = place(256),
            placesAt = place(sizeof(SectionPlace) * NumSections),
            sumsAt = place(8 * NumSections), headsAt = place(headBytes);
   uint8_t *clear = allocate<uint8_t>(at);
@@ -204,11 +207,12 @@ int main(int argc, char **argv) {
   diff.sections = deviceSections;
   diff.roundEnd = diff.tileEnd = numTiles;
   diff.lookBack = reinterpret_cast<unsigned long long *>(clear + lookBackAt);
+  diff.inclusive = reinterpret_cast<unsigned long long *>(clear + inclusiveAt);
   diff.nextTile = reinterpret_cast<unsigned long long *>(clear + countersAt);
   diff.totals = reinterpret_cast<DiffTotals *>(clear + countersAt + 64);
   diff.sectionPlaces = reinterpret_cast<SectionPlace *>(clear + placesAt);
   diff.heads = clear + headsAt;
-  diff.inclusive = allocate<TileSums>(numTiles);
+
   diff.places = allocate<TilePlace>(numTiles);
   diff.capacity = uint64_t(count);
   diff.offsets = allocate<uint16_t>(count / 2 + 4096);
@@ -236,16 +240,36 @@ int main(int argc, char **argv) {
       reinterpret_cast<unsigned long long *>(clear + countersAt + 192);
   unsigned long long *found = allocate<unsigned long long>(1);
 
+  // All that BENCH_BLOCKS blocks can share.
+  int shared, reserved, optIn;
+  CHECK(cudaDeviceGetAttribute(&shared,
+                               cudaDevAttrMaxSharedMemoryPerMultiprocessor, 0));
+  CHECK(cudaDeviceGetAttribute(&reserved,
+                               cudaDevAttrReservedSharedMemoryPerBlock, 0));
+  CHECK(cudaDeviceGetAttribute(&optIn, cudaDevAttrMaxSharedMemoryPerBlockOptin,
+                               0));
+  cudaFuncAttributes attributes;
+  CHECK(cudaFuncGetAttributes(&attributes, benchDiff));
+  const int dynamic = (std::min(shared / BENCH_BLOCKS - reserved, optIn) -
+                       int(attributes.sharedSizeBytes)) /
+                      16 * 16;
+  printf(
+      "shared memory: %d static, %d dynamic, room %d; %d registers, %d local\n",
+      int(attributes.sharedSizeBytes), dynamic,
+      (dynamic - int(RingBytes)) / int(NumHeld * NumWorkerWarps * 4),
+      attributes.numRegs, int(attributes.localSizeBytes));
+  CHECK(cudaFuncSetAttribute(
+      benchDiff, cudaFuncAttributeMaxDynamicSharedMemorySize, dynamic));
   int resident;
   CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, benchDiff,
-                                                      DiffThreads, 0));
+                                                      DiffThreads, dynamic));
   int residentAdvance;
   CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
       &residentAdvance, benchAdvance, BlockThreads, 0));
   auto clearAll = [&] { CHECK(cudaMemsetAsync(clear, 0, at)); };
   auto run = [&] {
     clearAll();
-    benchDiff<<<processors * resident, DiffThreads>>>(diff);
+    benchDiff<<<processors * resident, DiffThreads, dynamic>>>(diff);
   };
   auto nothing = [] {};
 
@@ -327,12 +351,15 @@ int main(int argc, char **argv) {
                     double bytes) {
     double time = milliseconds(Rounds, nothing, [&] {
       clearAll();
-      benchDiff<<<processors * resident, DiffThreads>>>(arguments);
+      benchDiff<<<processors * resident, DiffThreads, dynamic>>>(arguments);
     });
     printf("%s: %.3f ms = %.1f %% of a copy\n", what, time,
            100 * (2 * bytes / copyRate * 1e-6) / time);
   };
   gather(whole, "gather, contiguous", double(numBytes));
+  whole.valueSums = seal.sums;
+  gather(whole, "gather with its checksums", double(numBytes));
+  whole.valueSums = nullptr;
   for (int64_t t = 0; t < numTiles; ++t)
     tiles[t].path = RunsPath;
   upload(deviceTiles, tiles);
@@ -346,7 +373,7 @@ int main(int argc, char **argv) {
   runs.roundEnd = runs.tileEnd = numTiles / 2;
   double time = milliseconds(Rounds, nothing, [&] {
     clearAll();
-    benchDiff<<<processors * resident, DiffThreads>>>(runs);
+    benchDiff<<<processors * resident, DiffThreads, dynamic>>>(runs);
   });
   DiffTotals totals;
   CHECK(
@@ -379,7 +406,7 @@ int main(int argc, char **argv) {
                                     uint64_t(share * 0x1p64));
     double inPlace = milliseconds(5, nothing, [&] {
       clearAll();
-      benchDiff<<<processors * resident, DiffThreads>>>(fromHost);
+      benchDiff<<<processors * resident, DiffThreads, dynamic>>>(fromHost);
     });
     advance.tileEnd = pinnedTiles;
     double back = milliseconds(

@@ -140,7 +140,7 @@ TEST(EmitTest, DeviceKernelsAreThoseOfTheTable) {
                               "                             Fp32>;\n"));
   size_t numKernels = 0;
 #define DELTA_DEVICE_KERNEL(enumerator, name, arguments, body, file, threads,  \
-                            blocks)                                            \
+                            blocks, shared)                                    \
   ++numKernels;                                                                \
   EXPECT_THAT(text, HasSubstr("#include \"codegen/device/" file "\"\n"));      \
   EXPECT_THAT(text, HasSubstr("__launch_bounds__(" #threads ", " #blocks       \

@@ -27,7 +27,7 @@ namespace {
 std::string imageWith(const std::string &more) {
   std::string image = more;
 #define DELTA_DEVICE_KERNEL(enumerator, name, arguments, body, file, threads,  \
-                            blocks)                                            \
+                            blocks, shared)                                    \
   image += " delta_" #name;
 #include "codegen/device/DeviceKernels.def"
   return image;
@@ -251,8 +251,23 @@ TEST_F(CudaDeviceTest, LaunchTakesItsKernelAndArguments) {
   EXPECT_EQ(launch.kernel, "delta_diff");
   EXPECT_EQ(launch.numBlocks, 528u);
   EXPECT_EQ(launch.numThreads, shapeOf(DeviceKernel::Diff).numThreads);
+  // What one block can have, less the 8,192 that the kernel takes itself.
+  EXPECT_EQ(launch.sharedBytes, 232448u - 8192);
+  EXPECT_EQ(driver->dynamicShared["delta_diff"], 232448 - 8192);
+  EXPECT_EQ(driver->dynamicShared.count("delta_seal"), 0u);
   EXPECT_EQ(launch.stream, &before);
   EXPECT_THAT(launch.arguments, ElementsAre(8, 7, 6, 5, 4, 3, 2, 1));
+}
+
+TEST_F(CudaDeviceTest, TooLittleSharedMemoryIsRefused) {
+  driver->sharedOfProcessor = 100 << 10;
+  driver->sharedOfBlock = 99 << 10;
+  Status status = openDevice(kernels, device);
+  EXPECT_EQ(status.getCode(), DELTA_NO_DEVICE);
+  EXPECT_EQ(status.getText(),
+            "delta_diff: the device has 101376 bytes of shared memory for a "
+            "block, required: 155648");
+  EXPECT_EQ(device, nullptr);
 }
 
 TEST_F(CudaDeviceTest, FailureNamesTheCallAndTheDriversWords) {

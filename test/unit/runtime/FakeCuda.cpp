@@ -105,11 +105,20 @@ EXPORT CudaResult cuDeviceGet(CudaOrdinal *out, int ordinal) {
 EXPORT CudaResult cuDeviceGetAttribute(int *out, int attribute,
                                        CudaOrdinal device) {
   BEGIN(cuDeviceGetAttribute);
-  *out = attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? 132
-         : attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
-             ? driver.major
-             : driver.minor;
-  return device == 0 ? CUDA_SUCCESS : 101;
+  const std::map<int, int> values = {
+      {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 132},
+      {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, driver.major},
+      {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, driver.minor},
+      {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR,
+       driver.sharedOfProcessor},
+      {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+       driver.sharedOfBlock},
+      {CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK, 1024}};
+  auto found = values.find(attribute);
+  if (device != 0 || found == values.end())
+    return 101;
+  *out = found->second;
+  return CUDA_SUCCESS;
 }
 
 EXPORT CudaResult cuDevicePrimaryCtxRetain(CudaContext *out,
@@ -192,6 +201,21 @@ EXPORT CudaResult cuModuleGetFunction(CudaFunction *out, CudaModule module,
     return CUDA_ERROR_NOT_FOUND;
   *out = const_cast<std::string *>(&*driver.names.insert(name).first);
   return CUDA_SUCCESS;
+}
+
+EXPORT CudaResult cuFuncGetAttribute(int *out, int attribute, CudaFunction) {
+  BEGIN_IN_CONTEXT(cuFuncGetAttribute);
+  *out = 8192;
+  return attribute == CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES ? CUDA_SUCCESS : 1;
+}
+
+EXPORT CudaResult cuFuncSetAttribute(CudaFunction function, int attribute,
+                                     int value) {
+  BEGIN_IN_CONTEXT(cuFuncSetAttribute);
+  driver.dynamicShared[*static_cast<std::string *>(function)] = value;
+  return attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+             ? CUDA_SUCCESS
+             : 1;
 }
 
 EXPORT CudaResult cuModuleGetGlobal_v2(CudaAddress *out, size_t *outBytes,
@@ -312,13 +336,14 @@ EXPORT CudaResult cuLaunchKernel(CudaFunction function, unsigned gridX,
                                  CudaStream stream, void **parameters,
                                  void **extra) {
   BEGIN_IN_CONTEXT(cuLaunchKernel);
-  if (gridY != 1 || gridZ != 1 || blockY != 1 || blockZ != 1 || sharedBytes ||
-      extra || gridX == 0)
+  if (gridY != 1 || gridZ != 1 || blockY != 1 || blockZ != 1 || extra ||
+      gridX == 0)
     return 1;
   auto *bytes = static_cast<const uint8_t *>(parameters[0]);
   driver.launches.push_back({*static_cast<std::string *>(function),
                              gridX,
                              blockX,
+                             sharedBytes,
                              stream,
                              {bytes, bytes + driver.argumentBytes}});
   return CUDA_SUCCESS;

@@ -17,6 +17,7 @@
 #define DELTA_TEST_UNIT_RUNTIME_FAKECUDA_H
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,7 @@ struct FakeCuda {
   // What a test reads.
   struct Launch {
     std::string kernel;
-    uint32_t numBlocks, numThreads;
+    uint32_t numBlocks, numThreads, sharedBytes;
     void *stream;
     std::vector<uint8_t> arguments;
   };
@@ -47,6 +48,10 @@ struct FakeCuda {
 
   /// Bytes of arguments that a launch notes.
   size_t argumentBytes = 8;
+  /// Shared memory of a multiprocessor, and of a block of that.
+  int sharedOfProcessor = 233472, sharedOfBlock = 232448;
+  /// What kernels were given, by name.
+  std::map<std::string, int> dynamicShared;
 
   /// A context that a caller may make current in his thread, as a run time
   /// does; 0 is the primary one of the device.
