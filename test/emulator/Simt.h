@@ -175,6 +175,33 @@ inline uint32_t __reduce_add_sync(uint32_t mask, uint32_t value) {
   return sum;
 }
 
+/// The matrix instruction m16n8k32 of bytes without sign: lane l holds bytes
+/// 4 x (l % 4) and on of lines l / 4 and l / 4 + 8 (words 0 and 1 of `lines`),
+/// and those 16 behind them (2 and 3); the same bytes of column l / 4; and the
+/// sums of these lines for columns 2 x (l % 4) and the next.
+namespace delta::simt {
+inline void multiplyBytes(uint32_t (&sums)[4], const uint32_t (&lines)[4],
+                          const uint32_t (&columns)[2]) {
+  uint64_t all[3][32];
+  for (uint32_t pair = 0; pair < 3; ++pair) {
+    const uint32_t *words = pair < 2 ? lines + 2 * pair : columns;
+    memcpy(
+        all[pair],
+        delta::simt::syncWarp(0xffffffffu, words[0] | uint64_t(words[1]) << 32),
+        sizeof(all[pair]));
+  }
+  auto byteOf = [](uint64_t words, uint32_t half, uint32_t index) {
+    return uint32_t(words >> (32 * half + 8 * index) & 255);
+  };
+  const uint32_t own = delta::simt::lane();
+  for (uint32_t i = 0; i < 4; ++i)
+    for (uint32_t k = 0; k < 32; ++k)
+      sums[i] +=
+          byteOf(all[k / 16][own / 4 * 4 + k % 16 / 4], i / 2, k % 4) *
+          byteOf(all[2][(own % 4 * 2 + i % 2) * 4 + k % 16 / 4], k / 16, k % 4);
+}
+} // namespace delta::simt
+
 inline int __popc(uint32_t value) { return __builtin_popcount(value); }
 inline int __popcll(unsigned long long value) {
   return __builtin_popcountll(value);
