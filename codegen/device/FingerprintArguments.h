@@ -34,8 +34,15 @@ namespace delta::device {
 /// Threads of a block.
 constexpr uint32_t FingerprintThreads = 256;
 
-/// Lines of a piece at most: a thread forms the weight of one.
+/// Lines of a piece that a block reads together: a thread forms the weight of
+/// one.
 constexpr uint32_t MaxLines = FingerprintThreads;
+
+/// A warp on StripPath reads this many bytes of a line, down as many lines.
+constexpr uint32_t StripBytes = 256;
+constexpr uint32_t StripLines = 128;
+/// Strips of a piece at most, beside or below each other: one a warp.
+constexpr uint32_t MaxStrips = FingerprintThreads / 32;
 
 /// Bytes of a line that a block reads at a time, 16 a thread.
 constexpr uint32_t LineBytes = 16 * FingerprintThreads;
@@ -48,7 +55,10 @@ enum FingerprintPath : uint8_t {
   /// Element by element, with any stride and op.
   LinesPath = 1,
   /// Element by element, and row and column of each are found by dividing.
-  PlacesPath = 2
+  PlacesPath = 2,
+  /// As WidePath, without a cast: each warp has a strip of its own. All lines
+  /// have StripBytes x a power of two up to MaxStrips, or less than that.
+  StripPath = 3
 };
 
 /// A part of a sum. 80 bytes, for usually 256 KiB of data.
@@ -61,7 +71,7 @@ struct alignas(16) FingerprintPiece {
   /// Column (row, where `swapped`) of the first column, and so on.
   int64_t column, columnStep;
   uint32_t term;
-  uint32_t numLines;   ///< at most MaxLines
+  uint32_t numLines;   ///< at most MaxLines; StripPath: see there
   uint32_t numColumns; ///< at most 65536
   delta_value_op_t op;
   FingerprintPath path;

@@ -19,6 +19,7 @@
 
 #include "codegen/device/ElementList.h"
 #include "codegen/device/FingerprintArguments.h"
+#include "codegen/device/FingerprintStrips.cuh"
 #include "codegen/device/Threads.cuh"
 
 namespace delta::device {
@@ -49,6 +50,7 @@ struct FingerprintStorage {
   FingerprintKeys keys;
   uint64_t lineWeights[MaxLines];
   uint64_t warpSums[FingerprintThreads / WarpThreads];
+  StripWeights strips[MaxStrips];
 };
 
 /// Works on one piece; constructed by all threads of a block.
@@ -152,11 +154,22 @@ private:
     from += line * piece.lineStride;
     const int64_t stride = step * piece.lineStride;
     auto add = [&](const Loaded &unit, uint32_t at) {
+      // The upper half of a weight only reaches the upper half of the sum: it
+      // is added up apart, for one carry an element less.
       uint64_t total = 0;
+      uint32_t high = 0;
 #pragma unroll
       for (uint32_t i = 0; i < sizeof(unit.elements) / sizeof(*unit.elements);
-           ++i)
-        total += weights[i] * Element::convert(unit.elements[i]);
+           ++i) {
+        const auto bits = Element::convert(unit.elements[i]);
+        if constexpr (sizeof(bits) < 8) {
+          total += uint64_t(bits) * uint32_t(weights[i]);
+          high += uint32_t(bits) * uint32_t(weights[i] >> 32);
+        } else {
+          total += bits * weights[i];
+        }
+      }
+      total += uint64_t(high) << 32;
       sum += total * storage.lineWeights[at];
     };
     for (; line + (InFlight - 1) * step < piece.numLines;
@@ -211,6 +224,25 @@ template <typename... Elements> struct PieceTypes<ElementList<Elements...>> {
     return 0;
   }
 
+  /// Of the warp's strip of a piece.
+  __device__ static uint64_t sumStrip(FingerprintStorage &storage,
+                                      const FingerprintKeys *keys) {
+    const FingerprintPiece &piece = storage.piece;
+    StripSum strip(piece, storage.strips[threadIdx.x / WarpThreads]);
+    if (!strip.hasLines())
+      return 0;
+    if constexpr (List::hasSize(2))
+      if (piece.elementSize == 2)
+        return strip.sum<2>(keys);
+    if constexpr (List::hasSize(4))
+      if (piece.elementSize == 4)
+        return strip.sum<4>(keys);
+    if constexpr (List::hasSize(8))
+      if (piece.elementSize == 8)
+        return strip.sum<8>(keys);
+    return 0;
+  }
+
   /// Of a piece that holds another type.
   __device__ static uint64_t sumCast(const FingerprintStorage &storage,
                                      const PieceSum &sum) {
@@ -244,8 +276,10 @@ private:
   }
 };
 
-/// Out of the way of the pieces that are read wide as they are, which are
-/// nearly all.
+template <typename Types>
+DELTA_DEVICE_COLD uint64_t sumWide(FingerprintStorage &storage) {
+  return Types::sumWide(storage, PieceSum(storage));
+}
 template <typename Types>
 DELTA_DEVICE_COLD uint64_t sumCast(FingerprintStorage &storage) {
   return Types::sumCast(storage, PieceSum(storage));
@@ -282,15 +316,31 @@ DELTA_DEVICE_COLD uint64_t sumPlaces(const FingerprintStorage &storage,
 
 /// What many threads read again and again costs none of them a register.
 __device__ inline void takePiece(FingerprintStorage &storage,
-                                 const FingerprintArguments &arguments,
-                                 uint64_t index) {
-  const FingerprintPiece *piece = arguments.pieces + index;
+                                 const FingerprintPiece *piece) {
   if (threadIdx.x < sizeof(*piece) / 16)
     reinterpret_cast<uint4 *>(&storage.piece)[threadIdx.x] =
         reinterpret_cast<const uint4 *>(piece)[threadIdx.x];
-  if (threadIdx.x == WarpThreads)
-    storage.keys = arguments.keys[piece->term];
   __syncthreads();
+}
+__device__ inline void takeKeys(FingerprintStorage &storage,
+                                const FingerprintKeys *keys) {
+  if (threadIdx.x == 0)
+    storage.keys = keys[storage.piece.term];
+  __syncthreads();
+}
+
+/// What is not a strip, out of the way of strips, which are nearly all.
+template <typename Types>
+DELTA_DEVICE_COLD uint64_t sumOther(FingerprintStorage &storage,
+                                    const FingerprintKeys *keys,
+                                    const FingerprintPlaces *places) {
+  takeKeys(storage, keys);
+  const FingerprintPiece &piece = storage.piece;
+  if (piece.path == PlacesPath)
+    return sumPlaces<Types>(storage, places[piece.lineStride]);
+  if (piece.path == LinesPath)
+    return sumLines<Types>(storage);
+  return piece.kernel ? sumCast<Types>(storage) : sumWide<Types>(storage);
 }
 
 /// The sum over all threads of the block, in thread 0.
@@ -314,17 +364,13 @@ template <typename Elements>
 __device__ inline void sumPieces(const FingerprintArguments &arguments) {
   __shared__ FingerprintStorage storage;
   using Types = PieceTypes<Elements>;
-  takePiece(storage, arguments, blockIdx.x);
+  takePiece(storage, arguments.pieces + blockIdx.x);
   const FingerprintPiece &piece = storage.piece;
   uint64_t sum;
-  if (piece.path == WidePath && !piece.kernel)
-    sum = Types::sumWide(storage, PieceSum(storage));
-  else if (piece.path == WidePath)
-    sum = sumCast<Types>(storage);
-  else if (piece.path == LinesPath)
-    sum = sumLines<Types>(storage);
+  if (piece.path == StripPath)
+    sum = Types::sumStrip(storage, arguments.keys);
   else
-    sum = sumPlaces<Types>(storage, arguments.places[piece.lineStride]);
+    sum = sumOther<Types>(storage, arguments.keys, arguments.places);
   sum = sumOfPiece(storage, sum);
   if (threadIdx.x == 0)
     atomicAdd(arguments.sums + piece.term, (unsigned long long)(sum));

@@ -21,6 +21,10 @@ static constexpr int64_t WantedPieces = 4096;
 static constexpr int64_t PlacesElements = 16384;
 /// Lines from which on a piece has no more columns than its threads hold.
 static constexpr int64_t ManyLines = 32;
+/// Lines from which on each warp has a strip of its own: a strip of fewer
+/// leaves more of the matrix instruction idle than a block that reads along
+/// them.
+static constexpr int64_t FewestStripLines = 16;
 
 void FingerprintTable::build(const std::vector<FingerprintTerm> &terms,
                              const delta_kernels_t &kernels) {
@@ -281,6 +285,8 @@ void FingerprintTable::addColumns(FingerprintPiece piece, FingerprintPath path,
                                   int64_t end) {
   if (begin == end)
     return;
+  if (path == WidePath && piece.kernel == 0 && numLines >= FewestStripLines)
+    return addStrips(piece, numLines, begin, end);
   const int64_t atOnce = LineBytes / piece.elementSize;
   int64_t across = atOnce;
   if (numLines < ManyLines)
@@ -291,19 +297,43 @@ void FingerprintTable::addColumns(FingerprintPiece piece, FingerprintPath path,
   int64_t down = std::clamp<int64_t>(pieceElements / across, 1, MaxLines);
   const int64_t numBands = (numLines + down - 1) / down;
   down = (numLines + numBands - 1) / numBands;
-  const FingerprintPiece first = piece;
   piece.path = path;
   for (int64_t line = 0; line < numLines; line += down)
-    for (int64_t column = begin; column < end; column += across) {
-      piece.numLines = uint32_t(std::min(down, numLines - line));
-      piece.numColumns = uint32_t(std::min(across, end - column));
-      piece.data =
-          first.data + (line * first.lineStride + column * first.columnStride) *
-                           first.elementSize;
-      piece.line = first.line + line * first.lineStep;
-      piece.column = first.column + column * first.columnStep;
-      pieces.push_back(piece);
-    }
+    for (int64_t column = begin; column < end; column += across)
+      addPiece(piece, line, std::min(down, numLines - line), column,
+               std::min(across, end - column));
+}
+
+/// Pieces of MaxStrips strips: as many beside each other as are left, in powers
+/// of two, the others below. Columns of 6 strips are pieces of 4 x 2 and 2 x 4.
+void FingerprintTable::addStrips(FingerprintPiece piece, int64_t numLines,
+                                 int64_t begin, int64_t end) {
+  const int64_t width = StripBytes / piece.elementSize;
+  piece.path = StripPath;
+  for (int64_t column = begin; column < end;) {
+    const int64_t left = (end - column + width - 1) / width;
+    int64_t strips = MaxStrips;
+    while (strips > left)
+      strips /= 2;
+    const int64_t across = std::min(strips * width, end - column);
+    const int64_t down = MaxStrips / strips * StripLines;
+    for (int64_t line = 0; line < numLines; line += down)
+      addPiece(piece, line, std::min(down, numLines - line), column, across);
+    column += across;
+  }
+}
+
+/// Lines and columns from those of `whole` on.
+void FingerprintTable::addPiece(FingerprintPiece whole, int64_t line,
+                                int64_t numLines, int64_t column,
+                                int64_t numColumns) {
+  whole.numLines = uint32_t(numLines);
+  whole.numColumns = uint32_t(numColumns);
+  whole.data += (line * whole.lineStride + column * whole.columnStride) *
+                whole.elementSize;
+  whole.line += line * whole.lineStep;
+  whole.column += column * whole.columnStep;
+  pieces.push_back(whole);
 }
 
 /// Runs of a part, as they are in its loops.

@@ -64,6 +64,10 @@ private:
   void addLines(const Part &part, const Loop &lines, const Loop &inner);
   void addColumns(device::FingerprintPiece piece, device::FingerprintPath path,
                   int64_t numLines, int64_t begin, int64_t end);
+  void addStrips(device::FingerprintPiece piece, int64_t numLines,
+                 int64_t begin, int64_t end);
+  void addPiece(device::FingerprintPiece whole, int64_t line, int64_t numLines,
+                int64_t column, int64_t numColumns);
   void addPlaces(const Part &part);
 
   std::vector<device::FingerprintPiece> pieces;

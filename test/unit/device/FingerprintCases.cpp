@@ -117,6 +117,18 @@ const std::vector<delta::test::BoxCase> delta::test::BoxCases = {
      17,
      5,
      9},
+    // Of strips: 3 and a part of one beside each other, two and a part below.
+    {"strips", {150, 408}, {408, 1}, {408, 1}, 0, 408, 40, 408, 0, true},
+    {"strips_of_a_transposed_tensor",
+     {140, 1104},
+     {1112, 1},
+     {1, 140},
+     0,
+     140,
+     32,
+     1104,
+     0,
+     true},
     {"long_rows", {3, 5000}, {5000, 1}, {5000, 1}, 0, 5000, 3, 5000, 0, true},
     {"long_odd_rows", {3, 3001}, {3001, 1}, {3001, 1}, 0, 3001, 3, 3001},
 };
