@@ -6,11 +6,12 @@
 //===----------------------------------------------------------------------===//
 ///
 /// \file
-/// Times the fingerprint of 10 GB of bf16 tensors, of the shapes of
-/// Qwen3-30B-A3B, beside a plain read and a device copy in the same run, and
-/// its update from a delta of 1 % beside the advance and a plain scatter of the
-/// same elements. Checks that the full sum after the delta is the sum before
-/// with the update added, and some sums against their definition.
+/// Times the fingerprint of up to 10 GB of bf16 tensors, of the shapes of
+/// Qwen3-30B-A3B, others, transposed ones and vectors, beside a plain read and
+/// a device copy in the same run, and its update from a delta of 1 % beside the
+/// advance and a plain scatter of the same elements. Checks that the full sum
+/// after the delta is the sum before with the update added, and some sums
+/// against their definition.
 ///
 ///   nvcc -std=c++17 -O3 -arch=sm_90 -I. test/gpu/FingerprintBench.cu
 ///     runtime/device/FingerprintTable.cpp -o fingerprint-bench
@@ -23,6 +24,7 @@
 #include "codegen/device/SumChangesKernel.cuh"
 #include "runtime/device/FingerprintTable.h"
 #include "test/gpu/Bench.cuh"
+#include "test/gpu/FingerprintModel.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -32,10 +34,15 @@
 
 using namespace delta::device;
 using namespace delta::runtime;
+using delta::test::FingerprintModel;
+using delta::test::MatrixLayout;
 
 using Elements = ElementList<Bf16>;
 
-__global__ void __launch_bounds__(FingerprintThreads, 4)
+#ifndef FINGERPRINT_BLOCKS
+#define FINGERPRINT_BLOCKS 3
+#endif
+__global__ void __launch_bounds__(FingerprintThreads, FINGERPRINT_BLOCKS)
     benchFingerprint(const FingerprintArguments arguments) {
   sumPieces<Elements>(arguments);
 }
@@ -149,68 +156,6 @@ double milliseconds(const std::function<void()> &body) {
   return times[times.size() / 2];
 }
 
-/// Matrices of bf16 one behind the other, each one box.
-struct Model {
-  struct Tensor {
-    int64_t rows, columns, first;
-  };
-  std::vector<Tensor> tensors;
-  int64_t numElements = 0;
-  bool isFlat; ///< a box is one run, as neighboring rows are coalesced
-  std::vector<delta_box_t> boxes;
-  std::vector<int64_t> strides; ///< two a tensor
-
-  Model(int64_t numPairs, bool isFlat) : isFlat(isFlat) {
-    add(151936, 2048);
-    for (int64_t i = 0; i < numPairs; ++i) {
-      add(1536, 2048);
-      add(2048, 768);
-    }
-    add(151936, 2048);
-    for (const Tensor &tensor : tensors) {
-      delta_box_t box = {};
-      box.num_loops = isFlat ? 1 : 2;
-      if (isFlat) {
-        box.extent[0] = tensor.rows * tensor.columns;
-        box.source_stride[0] = 1;
-        box.tile_runs = 1;
-        box.tile_columns = DELTA_MAX_TILE;
-        strides.push_back(1);
-      } else {
-        box.extent[0] = tensor.rows;
-        box.extent[1] = box.source_stride[0] = tensor.columns;
-        box.source_stride[1] = 1;
-        box.tile_runs = uint32_t(DELTA_MAX_TILE / tensor.columns);
-        box.tile_columns = uint32_t(tensor.columns);
-        strides.push_back(tensor.columns);
-      }
-      strides.push_back(1);
-      int64_t across = isFlat ? box.tile_columns : box.tile_runs;
-      box.num_tiles = (box.extent[0] + across - 1) / across;
-      boxes.push_back(box);
-    }
-  }
-  void add(int64_t rows, int64_t columns) {
-    tensors.push_back({rows, columns, numElements});
-    numElements += rows * columns;
-  }
-  std::vector<FingerprintTerm> terms(const uint16_t *data,
-                                     const delta_kernels_t &kernels) const {
-    std::vector<FingerprintTerm> terms;
-    for (size_t i = 0; i < tensors.size(); ++i)
-      terms.push_back(
-          {&boxes[i],
-           &kernels.host[DELTA_BF16],
-           nullptr,
-           data + tensors[i].first,
-           DELTA_VALUE_ID,
-           0,
-           boxes[i].num_tiles,
-           {0, &strides[2 * i], tensors[i].columns, mix(i), mix(i + 1000000)}});
-    return terms;
-  }
-};
-
 bool isRight = true;
 void require(bool holds, const char *what) {
   printf("  %-52s %s\n", what, holds ? "yes" : "NO");
@@ -251,21 +196,16 @@ private:
   FingerprintArguments arguments;
 };
 
-void checkSomeOnHost(const Model &model, const uint16_t *data,
+void checkSomeOnHost(const FingerprintModel &model, const uint16_t *data,
                      const std::vector<FingerprintTerm> &terms,
                      const std::vector<unsigned long long> &sums) {
   bool isSame = true;
   for (size_t i : {size_t(1), size_t(2), terms.size() - 2}) {
-    std::vector<uint16_t> copy =
-        downloaded(data + model.tensors[i].first,
-                   size_t(model.tensors[i].rows * model.tensors[i].columns));
-    const delta_position_t &position = terms[i].position;
-    uint64_t sum = 0;
-    for (size_t at = 0; at < copy.size(); ++at)
-      sum += copy[at] *
-             weight(position.row_key, int64_t(at) / position.num_columns) *
-             weight(position.column_key, int64_t(at) % position.num_columns);
-    isSame &= sum == sums[i];
+    const FingerprintModel::Matrix &matrix = model.matrices[i];
+    isSame &=
+        sums[i] == model.sum(downloaded(data + matrix.first,
+                                        size_t(matrix.rows * matrix.columns)),
+                             i, terms[i].position);
   }
   require(isSame, "sums of three tensors agree with the definition");
 }
@@ -279,11 +219,11 @@ struct Changes {
   AdvanceArguments arguments = {};
   int64_t *elements;
 
-  Changes(const Model &model, uint16_t *data,
+  Changes(const FingerprintModel &model, uint16_t *data,
           const std::vector<FingerprintTerm> &terms) {
     delta_box_t *boxes = uploaded(model.boxes);
     int64_t *strides = uploaded(model.strides);
-    for (size_t i = 0; i < model.tensors.size(); ++i) {
+    for (size_t i = 0; i < model.matrices.size(); ++i) {
       const delta_box_t &box = model.boxes[i];
       rows.push_back(
           {boxes + i,
@@ -291,12 +231,12 @@ struct Changes {
            0,
            strides + 2 * i,
            0,
-           model.tensors[i].columns,
+           model.numColumns[i],
            {terms[i].position.row_key, terms[i].position.column_key}});
       for (int64_t tile = 0; tile < box.num_tiles; ++tile) {
         SourceTile out = {};
         out.snapshot = reinterpret_cast<uint8_t *>(
-            data + model.tensors[i].first + elementsBefore(box, tile));
+            data + model.matrices[i].first + elementsBefore(box, tile));
         out.numElements = tileOf(box, tile).numElements();
         out.row = uint32_t(i);
         out.elementSize = 2;
@@ -332,45 +272,14 @@ struct Changes {
   }
 };
 
-void bench(int64_t numPairs, bool isFlat, int numProcessors) {
-  delta_kernels_t kernels = {}; // sizes are all that is read of them
-  kernels.host[DELTA_BF16].element_size = 2;
-  kernels.host[DELTA_BF16].source_size = 2;
-  Model model(numPairs, isFlat);
-  const double numBytes = double(model.numElements) * 2;
-  printf("%zu tensors, %.2f GB, %s\n", model.tensors.size(), numBytes / 1e9,
-         isFlat ? "each one run" : "a run a row");
-  uint16_t *data = allocate<uint16_t>(size_t(model.numElements));
-  uint16_t *other = allocate<uint16_t>(size_t(model.numElements));
-  auto *out = allocate<unsigned long long>(1);
-  fillWeights<<<4096, 256>>>(data, model.numElements, 7);
-  auto report = [&](const char *what, double ms, double bytes) {
-    printf("  %-40s %8.3f ms %8.0f GB/s\n", what, ms, bytes / ms / 1e6);
-  };
-  double copy = milliseconds([&] {
-    CHECK(cudaMemcpyAsync(other, data, size_t(numBytes),
-                          cudaMemcpyDeviceToDevice));
-  });
-  report("device copy (bytes read and written)", copy, 2 * numBytes);
-  double read = milliseconds([&] {
-    plainRead<<<unsigned(numProcessors * 4), 256>>>(
-        reinterpret_cast<const uint4 *>(data), model.numElements / 8, out);
-  });
-  report("plain read", read, numBytes);
-  CHECK(cudaFree(other));
+void report(const char *what, double ms, double bytes) {
+  printf("  %-40s %8.3f ms %8.0f GB/s\n", what, ms, bytes / ms / 1e6);
+}
 
-  const std::vector<FingerprintTerm> terms = model.terms(data, kernels);
-  FullPass full(terms, kernels);
-  double pass = milliseconds([&] { full.run(); });
-  report("fingerprint, full pass", pass, numBytes);
-  printf("  = %.3f of the plain read, %.3f of a read at the copy's rate\n",
-         pass / read, pass / (copy / 2));
-  printf("  its table: %.2f MB, %.4f %% of the data\n",
-         double(full.getTableBytes()) / 1e6,
-         double(full.getTableBytes()) / numBytes * 100);
+/// The update from a delta of 1 %, beside what else is done with one.
+void benchUpdate(const FingerprintModel &model, uint16_t *data, FullPass &full,
+                 const std::vector<FingerprintTerm> &terms, int numProcessors) {
   const std::vector<unsigned long long> before = full.get();
-  checkSomeOnHost(model, data, terms, before);
-
   Changes changes(model, data, terms);
   SourceSumArguments arguments = {};
   arguments.changes = changes.arguments;
@@ -404,10 +313,89 @@ void bench(int64_t numPairs, bool isFlat, int numProcessors) {
   printf("  %-40s %8.3f ms\n", "fingerprint, update from the delta", sum);
   printf("  %-40s %8.3f ms\n", "advance of the same", advance);
   printf("  %-40s %8.3f ms\n", "plain scatter of the same", scatter);
-  report("first sum over the snapshot", first, numBytes);
+  report("first sum over the snapshot", first, double(model.numElements) * 2);
   require(full.get() == updated, "sum before + update = sum after");
   require(before != updated, "the update changes something");
+}
+
+void bench(const char *what, const FingerprintModel &model, bool hasUpdate,
+           int numProcessors) {
+  delta_kernels_t kernels = {}; // sizes are all that is read of them
+  kernels.host[DELTA_BF16].element_size = 2;
+  kernels.host[DELTA_BF16].source_size = 2;
+  const double numBytes = double(model.numElements) * 2;
+  printf("%s: %zu tensors, %.3f GB\n", what, model.matrices.size(),
+         numBytes / 1e9);
+  uint16_t *data = allocate<uint16_t>(size_t(model.numElements));
+  uint16_t *other = allocate<uint16_t>(size_t(model.numElements));
+  auto *out = allocate<unsigned long long>(1);
+  fillWeights<<<4096, 256>>>(data, model.numElements, 7);
+  double copy = milliseconds([&] {
+    CHECK(cudaMemcpyAsync(other, data, size_t(numBytes),
+                          cudaMemcpyDeviceToDevice));
+  });
+  report("device copy (bytes read and written)", copy, 2 * numBytes);
+  double read = milliseconds([&] {
+    plainRead<<<unsigned(numProcessors * 4), 256>>>(
+        reinterpret_cast<const uint4 *>(data), model.numElements / 8, out);
+  });
+  report("plain read", read, numBytes);
+  CHECK(cudaFree(other));
+  const std::vector<FingerprintTerm> terms = model.terms(data, kernels);
+  FullPass full(terms, kernels);
+  double pass = milliseconds([&] { full.run(); });
+  report("fingerprint, full pass", pass, numBytes);
+  printf("  = %.3f of the plain read, %.3f of a read at the copy's rate\n",
+         pass / read, pass / (copy / 2));
+  printf("  its table: %.2f MB, %.4f %% of the data\n",
+         double(full.getTableBytes()) / 1e6,
+         double(full.getTableBytes()) / numBytes * 100);
+  checkSomeOnHost(model, data, terms, full.get());
+  if (hasUpdate)
+    benchUpdate(model, data, full, terms, numProcessors);
   CHECK(cudaFree(data));
+}
+
+/// Embedding, experts and head of one rank.
+FingerprintModel wholeModel(int64_t numPairs, MatrixLayout layout) {
+  FingerprintModel model;
+  model.add(151936, 2048, layout);
+  for (int64_t i = 0; i < numPairs; ++i) {
+    model.add(1536, 2048, layout);
+    model.add(2048, 768, layout);
+  }
+  model.add(151936, 2048, layout);
+  return model;
+}
+
+/// Three matrices an expert, as their tensors are.
+FingerprintModel experts(int64_t count, MatrixLayout layout) {
+  FingerprintModel model;
+  for (int64_t i = 0; i < count; ++i) {
+    model.add(768, 2048, layout);
+    model.add(768, 2048, layout);
+    model.add(2048, 768, layout);
+  }
+  return model;
+}
+
+FingerprintModel dense(int64_t count) {
+  FingerprintModel model;
+  for (int64_t i = 0; i < count; ++i) {
+    model.add(4096, 2048, MatrixLayout::Rows);
+    model.add(2048, 4096, MatrixLayout::Rows);
+    model.add(1024, 2880, MatrixLayout::Rows);
+  }
+  return model;
+}
+
+FingerprintModel vectors(int64_t count) {
+  FingerprintModel model;
+  for (int64_t i = 0; i < count; ++i) {
+    model.add(1, 2048, MatrixLayout::Rows);
+    model.add(1, 128, MatrixLayout::Rows);
+  }
+  return model;
 }
 
 } // namespace
@@ -420,7 +408,16 @@ int main(int argc, char **argv) {
   CHECK(cudaDriverGetVersion(&driver));
   CHECK(cudaRuntimeGetVersion(&runtime));
   printf("%s, driver %d, runtime %d\n", properties.name, driver, runtime);
-  for (bool isFlat : {false, true})
-    bench(numPairs, isFlat, properties.multiProcessorCount);
+  const int processors = properties.multiProcessorCount;
+  bench("a run a row", wholeModel(numPairs, MatrixLayout::Rows),
+        /*hasUpdate=*/true, processors);
+  bench("each one run", wholeModel(numPairs, MatrixLayout::Flat),
+        /*hasUpdate=*/true, processors);
+  bench("experts", experts(numPairs, MatrixLayout::Rows), /*hasUpdate=*/false,
+        processors);
+  bench("experts, transposed", experts(numPairs / 2, MatrixLayout::Transposed),
+        /*hasUpdate=*/false, processors);
+  bench("dense", dense(numPairs / 8), /*hasUpdate=*/false, processors);
+  bench("vectors", vectors(193), /*hasUpdate=*/false, processors);
   return isRight ? 0 : 1;
 }
