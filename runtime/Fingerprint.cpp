@@ -22,24 +22,67 @@ using namespace delta::runtime;
 /// Tiles of one term that a thread sums at a time.
 static constexpr int64_t SumGrain = 16;
 
+/// Name of the tensor that holds the instance of a box.
+static std::string nameOf(const Side &hf, const delta_image_t &image,
+                          uint32_t layer, uint32_t expert) {
+  const delta_class_t &type = hf.getClass(image.class_index);
+  return hf.name(
+      {image.class_index, type.layer_kind == DELTA_NONE ? DELTA_NONE : layer,
+       type.num_experts == 0 || type.expert_stride ? DELTA_NONE : expert});
+}
+
+static void setKeys(delta_position_t &position, const std::string &name,
+                    uint64_t key) {
+  position.row_key = XXH3_64bits_withSeed(name.data(), name.size(), key);
+  position.column_key = delta::device::mix(position.row_key + 1);
+}
+
+/// All but the keys.
+static delta_position_t placeOf(const Side &hf, const delta_image_t &image,
+                                uint32_t expert) {
+  const delta_class_t &type = hf.getClass(image.class_index);
+  delta_position_t position = {};
+  position.offset = image.offset + hf.expertOffset(type, expert);
+  position.stride = image.stride;
+  position.num_columns = type.rank ? type.shape[type.rank - 1] : 1;
+  return position;
+}
+
 delta_position_t delta::runtime::positionOf(const delta_tables_t &tables,
                                             const Side &hf,
                                             const delta_box_t &box,
                                             uint32_t layer, uint32_t expert,
                                             uint64_t key) {
   const delta_image_t &image = tables.images[box.hf_image];
-  const delta_class_t &type = hf.getClass(image.class_index);
-  Param param = {
-      image.class_index, type.layer_kind == DELTA_NONE ? DELTA_NONE : layer,
-      type.num_experts == 0 || type.expert_stride ? DELTA_NONE : expert};
-  std::string name = hf.name(param);
-  delta_position_t position;
-  position.offset = image.offset + hf.expertOffset(type, expert);
-  position.stride = image.stride;
-  position.num_columns = type.rank ? type.shape[type.rank - 1] : 1;
-  position.row_key = XXH3_64bits_withSeed(name.data(), name.size(), key);
-  position.column_key = device::mix(position.row_key + 1);
+  delta_position_t position = placeOf(hf, image, expert);
+  setKeys(position, nameOf(hf, image, layer, expert), key);
   return position;
+}
+
+const delta_position_t &Positions::get(size_t index, const delta_box_t &box,
+                                       uint32_t layer, uint32_t expert,
+                                       uint64_t key) {
+  if (entries.size() <= index)
+    entries.resize(index + 1);
+  Entry &entry = entries[index];
+  const bool isKept =
+      entry.box == &box && entry.layer == layer && entry.expert == expert;
+  if (isKept && entry.key == key)
+    return entry.position;
+  if (!isKept) {
+    if (!hf)
+      hf.emplace(tables, DELTA_HF);
+    const delta_image_t &image = tables.images[box.hf_image];
+    entry = {&box,
+             layer,
+             expert,
+             key,
+             nameOf(*hf, image, layer, expert),
+             placeOf(*hf, image, expert)};
+  }
+  entry.key = key;
+  setKeys(entry.position, entry.name, key);
+  return entry.position;
 }
 
 std::vector<uint64_t>
@@ -90,21 +133,22 @@ static Status giveSums(uint32_t rank, const std::vector<uint64_t> &sums,
 Status Sender::fingerprints(uint32_t destinationRank, uint64_t key,
                             uint64_t *out, uint64_t capacity,
                             uint64_t &outCount) {
-  Side hf(tables, DELTA_HF);
+  outCount = 0;
   const Expansion &expansion = shard->getExpansion();
-  std::vector<FingerprintTerm> terms;
+  terms.clear();
   for (size_t i = 0; i < expansion.rows.size(); ++i) {
     const Row &row = expansion.rows[i];
     const std::vector<uint32_t> &set = expansion.sets[row.set];
     if (!std::binary_search(set.begin(), set.end(), destinationRank))
       continue;
+    ++outCount;
+    if (!out)
+      continue;
     const ShardRow &bound = shard->getRows()[i];
-    terms.push_back(
-        {bound.box, bound.kernels, /*image=*/nullptr, bound.source, bound.op,
-         row.tileBegin, row.tileEnd,
-         positionOf(tables, hf, *bound.box, row.layer, row.expert, key)});
+    terms.push_back({bound.box, bound.kernels, /*image=*/nullptr, bound.source,
+                     bound.op, row.tileBegin, row.tileEnd,
+                     positions.get(i, *bound.box, row.layer, row.expert, key)});
   }
-  outCount = terms.size();
   if (!out)
     return {};
   std::vector<uint64_t> sums;
@@ -159,26 +203,24 @@ Status Receiver::fingerprints(uint32_t sourceRank, uint64_t key, uint64_t *out,
   uint32_t index = landing.findSource(sourceRank);
   if (index == DELTA_NONE)
     return {};
-  Side hf(tables, DELTA_HF);
-  std::vector<FingerprintTerm> terms;
+  terms.clear();
   std::vector<size_t> firstTerm;
   const LandingSource &source = landing.getSources()[index];
   size_t firstRow = landing.getSections()[source.firstSection].firstRow;
   size_t endRow = landing.getSections()[source.endSection - 1].endRow;
+  outCount = endRow - firstRow;
+  if (!out)
+    return {};
   for (size_t i = firstRow; i < endRow; ++i) {
     const LandingRow &row = landing.getRows()[i];
     firstTerm.push_back(terms.size());
     for (size_t j = row.firstImage; j < row.endImage; ++j) {
       const LandingImage &image = landing.getImages()[j];
-      terms.push_back(
-          {row.box, row.kernels, image.image, image.data, DELTA_VALUE_ID,
-           row.tileBegin, row.tileEnd,
-           positionOf(tables, hf, *row.box, row.layer, row.expert, key)});
+      terms.push_back({row.box, row.kernels, image.image, image.data,
+                       DELTA_VALUE_ID, row.tileBegin, row.tileEnd,
+                       positions.get(i, *row.box, row.layer, row.expert, key)});
     }
   }
-  outCount = firstTerm.size();
-  if (!out)
-    return {};
   std::vector<uint64_t> sums, merged;
   Status status = intake->sumTerms(kernels, terms, sums);
   if (status.failed())

@@ -16,6 +16,7 @@
 #define DELTA_RUNTIME_RECEIVER_H
 
 #include "runtime/Bind.h"
+#include "runtime/Fingerprint.h"
 #include "runtime/Intake.h"
 
 #include <memory>
@@ -98,7 +99,8 @@ private:
 
   Receiver(const delta_tables_t &tables, const delta_kernels_t &kernels,
            uint64_t run, uint32_t numThreads)
-      : tables(tables), kernels(kernels), run(run), pool(numThreads) {}
+      : tables(tables), kernels(kernels), run(run), pool(numThreads),
+        positions(tables) {}
   /// Where the tiles of a message of this kind go.
   const Landing &landingOf(const MessageHeader &header) const {
     return header.isMoved() ? *moved : landing;
@@ -141,6 +143,9 @@ private:
   std::optional<Landing> moved; ///< what moves here from `previous`
   std::unique_ptr<Intake> intake;
   BoundAddresses bound;
+  /// Of the last call of `fingerprints`; its memory is used again.
+  std::vector<FingerprintTerm> terms;
+  Positions positions; ///< of the rows of `landing`
   uint64_t version = 0;
 
   std::vector<Held> held;                      ///< staged messages

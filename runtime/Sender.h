@@ -23,6 +23,7 @@
 #define DELTA_RUNTIME_SENDER_H
 
 #include "runtime/Bind.h"
+#include "runtime/Fingerprint.h"
 #include "runtime/Packing.h"
 #include "runtime/Pool.h"
 
@@ -109,7 +110,8 @@ private:
 
   Sender(const delta_tables_t &tables, const delta_kernels_t &kernels,
          uint64_t run, uint32_t numThreads)
-      : tables(tables), kernels(kernels), run(run), pool(numThreads) {}
+      : tables(tables), kernels(kernels), run(run), pool(numThreads),
+        positions(tables) {}
   Status refusePending(const char *call) const;
   Status failure(const char *call, const Status &status) const;
   Status requireSeed(const char *call) const;
@@ -134,6 +136,9 @@ private:
   std::unique_ptr<Shard> moved; ///< rows that move, while they are packed
   std::unique_ptr<Packing> packing;
   BoundAddresses bound;
+  /// Of the last call of `fingerprints`; its memory is used again.
+  std::vector<FingerprintTerm> terms;
+  Positions positions;  ///< of the rows of `shard`
   uint64_t version = 0; ///< of the snapshot; 0: there is none
   uint64_t pending = 0; ///< of what is packed; 0: nothing is
   Kind pendingKind = Kind::Delta;

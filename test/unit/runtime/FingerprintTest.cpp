@@ -98,6 +98,36 @@ TEST_P(FingerprintTest, BothEndsAgree) {
   EXPECT_FALSE(first == sent(100));
 }
 
+TEST_P(FingerprintTest, KeysComeAndGo) {
+  const Sums first = sent(99), other = sent(100);
+  EXPECT_TRUE(other == held(100));
+  EXPECT_TRUE(first == held(99));
+  EXPECT_TRUE(first == sent(99));
+}
+
+TEST_P(FingerprintTest, KeptPositionsAreThoseOfTheirRow) {
+  const delta_tables_t &tables = plan.getTables();
+  const Side hf(tables, DELTA_HF);
+  Positions positions(tables);
+  for (uint32_t rank : {0u, 1u, 0u}) { // the same numbers, other rows
+    const Expansion expansion = Expander(tables).expand(rank);
+    for (uint64_t key : {3, 3, 4})
+      for (size_t i = 0; i < expansion.rows.size(); ++i) {
+        const Row &row = expansion.rows[i];
+        const delta_box_t &box = tables.boxes[row.box];
+        const delta_position_t wanted =
+            positionOf(tables, hf, box, row.layer, row.expert, key);
+        const delta_position_t &kept =
+            positions.get(i, box, row.layer, row.expert, key);
+        EXPECT_EQ(kept.row_key, wanted.row_key);
+        EXPECT_EQ(kept.column_key, wanted.column_key);
+        EXPECT_EQ(kept.offset, wanted.offset);
+        EXPECT_EQ(kept.stride, wanted.stride);
+        EXPECT_EQ(kept.num_columns, wanted.num_columns);
+      }
+  }
+}
+
 TEST_P(FingerprintTest, AnyChangedElementShows) {
   Sums before = sent(99);
   EXPECT_TRUE(before == held(99));
