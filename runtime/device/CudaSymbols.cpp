@@ -16,6 +16,7 @@ namespace {
 /// The table, or why there is none.
 struct Driver {
   CudaSymbols symbols;
+  void *handle = nullptr;
   Status status;
 
   Driver() { status = open(); }
@@ -25,7 +26,7 @@ private:
     const char *chosen = std::getenv("DELTA_CUDA_DRIVER");
     const char *library = chosen && *chosen ? chosen : "libcuda.so.1";
     // Stays open: the driver does not survive being closed.
-    void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     if (!handle)
       return Status::error(DELTA_NO_DEVICE,
                            "no NVIDIA driver: %s cannot be opened", library);
@@ -47,10 +48,19 @@ private:
 };
 } // namespace
 
-Status CudaSymbols::get(const CudaSymbols *&out) {
+static const Driver &theDriver() {
   static const Driver driver;
-  out = &driver.symbols;
-  return driver.status;
+  return driver;
+}
+
+Status CudaSymbols::get(const CudaSymbols *&out) {
+  out = &theDriver().symbols;
+  return theDriver().status;
+}
+
+void *CudaSymbols::find(const char *symbol) {
+  void *handle = theDriver().handle;
+  return handle ? dlsym(handle, symbol) : nullptr;
 }
 
 Status CudaSymbols::check(const char *call, CudaResult result) const {

@@ -77,6 +77,10 @@ struct CudaSymbols {
   /// process. Else DELTA_NO_DEVICE and a sentence.
   static Status get(const CudaSymbols *&out);
 
+  /// An entry point that no plan needs and tools ask for; null: the driver, if
+  /// there is one, has none of the name.
+  static void *find(const char *symbol);
+
   /// Ok, or "<call>: <the driver's words>": DELTA_NO_MEMORY where it has none,
   /// DELTA_INTERNAL for all else.
   Status check(const char *call, CudaResult result) const;
