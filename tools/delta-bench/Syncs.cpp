@@ -76,14 +76,18 @@ void Syncs::change(double share) {
 /// Some 5 ms of copies on a GPU: while weights came over the link its clocks
 /// may have gone down, and caches held what no trainer's step leaves there.
 void Syncs::warmUp() {
-  constexpr uint64_t NumBytes = 1 << 27;
+  constexpr uint64_t NumBytes = 1 << 26;
   if (!machine.isDevice())
     return;
   if (!scratch.as())
     scratch = Block(machine, 2 * NumBytes);
-  for (int i = 0; i < 80; ++i)
-    machine.copy(scratch.as() + (i % 2 ? NumBytes : 0),
-                 scratch.as() + (i % 2 ? 0 : NumBytes), NumBytes);
+  const auto end =
+      std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
+  while (std::chrono::steady_clock::now() < end) {
+    for (int i = 0; i < 8; ++i)
+      machine.copy(scratch.as(), scratch.as() + NumBytes, NumBytes);
+    machine.wait();
+  }
 }
 
 /// Every value, changed or not, as an optimizer does.
