@@ -5,7 +5,7 @@
 #
 # Tests are shell lines in .mlir and .test files (RUN:), run by bash. Features:
 # cuda (nvcc is there), nccl (its header is there), shared (the data folder
-# beside the repository is there).
+# beside the repository is there), sanitized (a build under sanitizers).
 #
 # ===----------------------------------------------------------------------=== #
 
@@ -34,6 +34,8 @@ if os.path.exists(config.delta_nvcc):
     config.substitutions.append(("%nvcc", config.delta_nvcc))
 if os.path.isdir(config.delta_nccl_include):
     config.available_features.add("nccl")
+if config.delta_sanitize:
+    config.available_features.add("sanitized")
 if "DELTA_SHARED" in os.environ:
     config.available_features.add("shared")
 

@@ -54,3 +54,9 @@ def test_plain_tool_starts_without_llvm(tool: str) -> None:
     assert llvm_libraries(tool) == set()
     assert own_llvm_functions(tool) == 0
     output(BIN / tool, "--help")
+
+
+def test_bench_opens_libraries_of_gpus_itself() -> None:
+    libraries = output("ldd", BIN / "delta-bench")
+    assert "libc.so" in libraries
+    assert not re.search(r"libcuda|libcudart|libcupti|libnv", libraries)
