@@ -274,3 +274,14 @@ Status CudaDevice::await(void *event, Stream stream) {
                            (stream, event, /*flags=*/0));
   });
 }
+
+/// The default stream cannot be captured.
+bool CudaDevice::isCapturing(Stream stream) {
+  int found = 0;
+  if (!stream)
+    return false;
+  Status status = inContext([&] {
+    return DELTA_CUDA_CALL(symbols, streamIsCapturing, (stream, &found));
+  });
+  return !status.failed() && found == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}

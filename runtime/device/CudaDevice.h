@@ -60,6 +60,7 @@ public:
   void destroyEvent(void *event) override;
   Status record(void *event, Stream stream) override;
   Status await(void *event, Stream stream) override;
+  bool isCapturing(Stream stream) override;
 
 private:
   Status findKernel(uint32_t kernel);

@@ -101,6 +101,8 @@ public:
   virtual Status record(void *event, Stream stream) = 0;
   /// Work enqueued on `stream` later waits for the event.
   virtual Status await(void *event, Stream stream) = 0;
+  /// Whether what is enqueued there goes into a graph instead of being done.
+  virtual bool isCapturing(Stream stream) = 0;
 
   /// Kernels started so far, by all handles.
   uint64_t getNumLaunches() const { return numLaunches; }

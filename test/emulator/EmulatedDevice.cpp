@@ -39,6 +39,47 @@ Status EmulatedDevice::count(const char *call) {
   return Status::error(DELTA_NO_MEMORY, "%s: out of memory", call);
 }
 
+//===----------------------------------------------------------------------===//
+// Graphs
+//===----------------------------------------------------------------------===//
+
+void EmulatedDevice::beginCapture(Stream stream) {
+  captures = true;
+  captured = stream;
+  graph.clear();
+}
+
+EmulatedDevice::Graph EmulatedDevice::endCapture() {
+  captures = false;
+  return std::move(graph);
+}
+
+void EmulatedDevice::replay(const Graph &of) {
+  for (const std::function<Status()> &work : of)
+    if (work().failed())
+      abort();
+}
+
+Status EmulatedDevice::refuseInCapture(const char *call) const {
+  if (!captures)
+    return {};
+  return Status::error(DELTA_INTERNAL,
+                       "%s: operation not permitted when stream is capturing",
+                       call);
+}
+
+/// At once, or when what is captured is replayed.
+Status EmulatedDevice::perform(std::function<Status()> work) {
+  if (!captures)
+    return work();
+  graph.push_back(std::move(work));
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
 MemoryKind EmulatedDevice::kindOf(const void *pointer) const {
   auto *bytes = static_cast<const uint8_t *>(pointer);
   auto after = blocks.upper_bound(bytes);
@@ -71,14 +112,18 @@ void EmulatedDevice::freeBlock(void *pointer, bool isPinned) {
 }
 
 Status EmulatedDevice::allocate(uint64_t numBytes, void *&out) {
-  Status status = count("cuMemAlloc");
+  Status status = refuseInCapture("cuMemAlloc");
+  if (!status.failed())
+    status = count("cuMemAlloc");
   return status.failed() ? status
                          : allocateBlock(numBytes, /*isPinned=*/false, out);
 }
 void EmulatedDevice::free(void *pointer) { freeBlock(pointer, false); }
 
 Status EmulatedDevice::allocatePinned(uint64_t numBytes, void *&out) {
-  Status status = count("cuMemHostAlloc");
+  Status status = refuseInCapture("cuMemHostAlloc");
+  if (!status.failed())
+    status = count("cuMemHostAlloc");
   return status.failed() ? status
                          : allocateBlock(numBytes, /*isPinned=*/true, out);
 }
@@ -87,18 +132,28 @@ void EmulatedDevice::freePinned(void *pointer) { freeBlock(pointer, true); }
 Status EmulatedDevice::copy(void *to, const void *from, uint64_t numBytes,
                             Stream) {
   Status status = count("cuMemcpyAsync");
-  if (!status.failed() && numBytes)
+  if (status.failed() || !numBytes)
+    return status;
+  return perform([=] {
     memcpy(to, from, numBytes);
-  return status;
+    return Status();
+  });
 }
 
 Status EmulatedDevice::fill(void *to, uint8_t value, uint64_t numBytes,
                             Stream) {
   Status status = count("cuMemsetD8Async");
-  if (!status.failed() && numBytes)
+  if (status.failed() || !numBytes)
+    return status;
+  return perform([=] {
     memset(to, value, numBytes);
-  return status;
+    return Status();
+  });
 }
+
+//===----------------------------------------------------------------------===//
+// Work
+//===----------------------------------------------------------------------===//
 
 /// Calls the body of a kernel for all element types.
 template <typename Arguments, typename Body>
@@ -116,13 +171,27 @@ Status EmulatedDevice::launch(DeviceKernel kernel, uint32_t numBlocks,
     return status;
   ++numLaunches;
   auto *bytes = static_cast<const uint8_t *>(arguments);
+  Launch launch = {kernel, numBlocks, {}};
   switch (kernel) {
 #define DELTA_DEVICE_KERNEL(enumerator, name, Arguments, body, file, threads,  \
                             blocks, shared)                                    \
   case DeviceKernel::enumerator:                                               \
-    launches.push_back(                                                        \
-        {kernel, numBlocks, {bytes, bytes + sizeof(device::Arguments)}});      \
-    run<device::Arguments>(numBlocks, threads, shared, arguments,              \
+    launch.arguments.assign(bytes, bytes + sizeof(device::Arguments));         \
+    break;
+#include "codegen/device/DeviceKernels.def"
+  }
+  launches.push_back(launch);
+  return perform([this, launch] { return start(launch); });
+}
+
+/// Runs a kernel, from the bytes of its arguments.
+Status EmulatedDevice::start(const Launch &launch) {
+  switch (launch.kernel) {
+#define DELTA_DEVICE_KERNEL(enumerator, name, Arguments, body, file, threads,  \
+                            blocks, shared)                                    \
+  case DeviceKernel::enumerator:                                               \
+    run<device::Arguments>(launch.numBlocks, threads, shared,                  \
+                           launch.arguments.data(),                            \
                            [](const device::Arguments &copied) {               \
                              device::body<device::AllElements>(copied);        \
                            });                                                 \
@@ -134,7 +203,7 @@ Status EmulatedDevice::launch(DeviceKernel kernel, uint32_t numBlocks,
 
 Status EmulatedDevice::wait(Stream) {
   ++numWaits;
-  return {};
+  return refuseInCapture("cuStreamSynchronize");
 }
 
 Status EmulatedDevice::createStream(Stream &out) {

@@ -11,6 +11,10 @@
 /// pattern when it is allocated, and known by address: what is not allocated
 /// here is not memory of the device.
 ///
+/// What is called while a stream is captured is noted, with the bytes that it
+/// was given, and done by `replay`: as a CUDA graph does, which knows nothing
+/// else of whoever captured it.
+///
 //===----------------------------------------------------------------------===//
 
 #ifndef DELTA_TEST_EMULATOR_EMULATEDDEVICE_H
@@ -18,6 +22,7 @@
 
 #include "runtime/device/Device.h"
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -41,6 +46,13 @@ public:
   /// one that fails, with "out of memory".
   uint64_t numCalls = 0, failAt = UINT64_MAX;
   uint64_t numAllocations = 0, numWaits = 0;
+  using Graph = std::vector<std::function<runtime::Status()>>;
+  /// From now on copies, fills and launches are noted; what a driver refuses
+  /// then is refused. Streams of all handles count as `stream` or joined to it.
+  void beginCapture(runtime::Stream stream);
+  Graph endCapture();
+  void replay(const Graph &graph);
+
   /// Allocations that are not freed yet.
   size_t getNumBlocks() const { return blocks.size(); }
 
@@ -66,6 +78,9 @@ public:
   void destroyEvent(void *event) override;
   runtime::Status record(void *event, runtime::Stream stream) override;
   runtime::Status await(void *event, runtime::Stream stream) override;
+  bool isCapturing(runtime::Stream stream) override {
+    return captures && stream == captured;
+  }
 
 private:
   struct Block {
@@ -73,10 +88,16 @@ private:
     bool isPinned;
   };
   runtime::Status count(const char *call);
+  runtime::Status refuseInCapture(const char *call) const;
+  runtime::Status perform(std::function<runtime::Status()> work);
+  runtime::Status start(const Launch &launch);
   runtime::Status allocateBlock(uint64_t numBytes, bool isPinned, void *&out);
   void freeBlock(void *pointer, bool isPinned);
 
   const delta_tables_t &tables;
+  bool captures = false;
+  runtime::Stream captured = nullptr;
+  Graph graph;
   std::map<const uint8_t *, Block> blocks;
 };
 

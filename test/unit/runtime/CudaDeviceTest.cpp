@@ -239,6 +239,21 @@ TEST_F(CudaDeviceTest, WorkGoesToTheStreamOfTheCall) {
   device->destroyStream(stream);
 }
 
+TEST_F(CudaDeviceTest, TellsWhichStreamIsCaptured) {
+  open();
+  Stream stream = nullptr;
+  ASSERT_FALSE(device->createStream(stream).failed());
+  EXPECT_FALSE(device->isCapturing(stream));
+  driver->capturing = stream;
+  EXPECT_TRUE(device->isCapturing(stream));
+  EXPECT_FALSE(device->isCapturing(nullptr));
+  // The driver says nothing of its default stream while others are captured.
+  driver->failing = "cuStreamIsCapturing";
+  EXPECT_FALSE(device->isCapturing(stream));
+  driver->capturing = nullptr;
+  device->destroyStream(stream);
+}
+
 TEST_F(CudaDeviceTest, LaunchTakesItsKernelAndArguments) {
   open();
   driver->launches.clear();

@@ -378,6 +378,12 @@ EXPORT CudaResult cuStreamWaitEvent(CudaStream stream, CudaEvent event,
   return driver.events.count(event) && !flags ? CUDA_SUCCESS : 1;
 }
 
+EXPORT CudaResult cuStreamIsCapturing(CudaStream stream, int *outStatus) {
+  BEGIN_IN_CONTEXT(cuStreamIsCapturing);
+  *outStatus = stream == driver.capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : 0;
+  return CUDA_SUCCESS;
+}
+
 EXPORT CudaResult cuEventCreate(CudaEvent *out, unsigned flags) {
   BEGIN_IN_CONTEXT(cuEventCreate);
   ++driver.numEvents;

@@ -31,6 +31,8 @@ struct FakeCuda {
   int major = 9, minor = 0;
   /// Bytes of memory, in whose place another GPU's lie.
   const void *ofOtherDevice = nullptr;
+  /// A stream that is captured.
+  void *capturing = nullptr;
 
   // What a test reads.
   struct Launch {
