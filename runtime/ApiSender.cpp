@@ -182,6 +182,35 @@ static delta_status_t senderPack(delta_sender_t *sender, uint64_t version,
   });
 }
 
+static delta_status_t senderRead(delta_sender_t *sender, uint64_t version,
+                                 delta_sync_stats_t *outStats,
+                                 delta_error_t error) {
+  return guarded(error, [&] {
+    return sender ? sender->impl->read(version, outStats)
+                  : missing("sender_read");
+  });
+}
+
+static delta_status_t senderSeal(delta_sender_t *sender, delta_error_t error) {
+  return guarded(error, [&] {
+    return sender ? sender->impl->seal() : missing("sender_seal");
+  });
+}
+
+static delta_status_t senderConfirm(delta_sender_t *sender, uint64_t version,
+                                    delta_error_t error) {
+  return guarded(error, [&] {
+    return sender ? sender->impl->confirm(version) : missing("sender_confirm");
+  });
+}
+
+static delta_status_t senderAdvance(delta_sender_t *sender,
+                                    delta_error_t error) {
+  return guarded(error, [&] {
+    return sender ? sender->impl->advance() : missing("sender_advance");
+  });
+}
+
 static delta_status_t senderCast(delta_sender_t *sender, uint32_t param,
                                  const float *values, int64_t first,
                                  int64_t count, delta_error_t error) {
@@ -220,4 +249,8 @@ void delta::runtime::fillSender(delta_plan_api_t &api) {
   api.sender_pack = senderPack;
   api.sender_cast = senderCast;
   api.sender_mark = senderMark;
+  api.sender_read = senderRead;
+  api.sender_seal = senderSeal;
+  api.sender_confirm = senderConfirm;
+  api.sender_advance = senderAdvance;
 }

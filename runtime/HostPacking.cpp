@@ -97,9 +97,29 @@ Status HostPacking::compareRound(uint32_t round, uint64_t &outSent) {
   return {};
 }
 
-Status HostPacking::pack(uint32_t round, const MessageHeader &header) {
-  active().packer->pack(*active().changes, round, header);
+Status HostPacking::order(uint32_t newRound, const MessageHeader &newHeader) {
+  round = newRound;
+  header = newHeader;
+  isOrdered = true;
+  isSealed = false;
   return {};
+}
+
+Status HostPacking::seal() {
+  // Several rounds are ordered one by one, by who sends them.
+  if (!isOrdered)
+    return getNumRounds() > 1
+               ? Status()
+               : Status::error(DELTA_INVALID_ARGUMENT, "nothing is packed");
+  active().packer->pack(*active().changes, round, header);
+  isSealed = true;
+  return {};
+}
+
+Status HostPacking::finish() {
+  return isSealed
+             ? Status()
+             : Status::error(DELTA_REFUSED, "what is packed is not sealed");
 }
 
 Status HostPacking::advance(bool isUnsure) {
@@ -120,6 +140,7 @@ void HostPacking::clear(bool release) {
   work.packer->clear(release);
   moved = {};
   extent = Extent::Changed;
+  isOrdered = isSealed = false;
 }
 
 PackCounts HostPacking::getCounts() const {

@@ -35,9 +35,12 @@ public:
   Status wait() override;
   Status plan(Extent extent) override;
   Status compareRound(uint32_t round, uint64_t &outSent) override;
-  Status pack(uint32_t round, const MessageHeader &header) override;
-  Status finish() override { return {}; }
+  Status order(uint32_t round, const MessageHeader &header) override;
+  Status seal() override;
+  Status finish() override;
   Status advance(bool isUnsure) override;
+  Status letAdvance() override { return advance(/*isUnsure=*/false); }
+  Status advanceIfMay() override { return {}; }
   Status settle() override;
   void clear(bool release) override;
   uint32_t getNumRounds() const override {
@@ -79,6 +82,9 @@ private:
   Work work, moved;
   Extent extent = Extent::Changed;
   bool isCompared = false;
+  bool isOrdered = false, isSealed = false;
+  uint32_t round = 0;   ///< of the last order
+  MessageHeader header; ///< likewise
   uint64_t capacity = 0;
 };
 

@@ -16,10 +16,15 @@
 ///   compare, wait     what changed; not for Whole and Moved
 ///   plan              cuts the sync into rounds
 ///   [compareRound]    once a round, where there are several
-///   pack, finish      the messages of a round are there
+///   order             what the messages of a round say
+///   seal, finish      they are there
 ///   advance           the snapshot follows what is packed
 ///   settle            all receivers have committed
 ///   clear
+///
+/// Of a sync of one round, `compare`, `seal` and an advance by `advanceIfMay`
+/// do the same at every sync, so that they can be captured in CUDA graphs and
+/// launched from these; the other calls are made as ever.
 ///
 /// Texts of failures say what failed, not for which rank and call.
 ///
@@ -50,7 +55,7 @@ struct PackCounts {
   uint64_t tiles = 0; ///< with changes, dense ones included
   uint64_t denseTiles = 0;
   uint64_t messageBytes = 0;
-  uint64_t launches = 0; ///< those to come in `pack` and between rounds too
+  uint64_t launches = 0; ///< those to come in `seal` and between rounds too
 };
 
 class Packing {
@@ -81,14 +86,21 @@ public:
   virtual Status plan(Extent extent) = 0;
   /// Compares the tiles of a round again; what is sent of them now.
   virtual Status compareRound(uint32_t round, uint64_t &outSent) = 0;
-  /// Makes the messages of a round; `header` holds all but what a message
-  /// decides itself.
-  virtual Status pack(uint32_t round, const MessageHeader &header) = 0;
-  /// Waits for `pack`.
+  /// Says what the messages of a round are to say; `header` holds all but what
+  /// a message decides itself.
+  virtual Status order(uint32_t round, const MessageHeader &header) = 0;
+  /// Makes the messages of the last order; may only enqueue it.
+  virtual Status seal() = 0;
+  /// Waits for `seal`; fails where there was none since the last order.
   virtual Status finish() = 0;
   /// The snapshot takes what is packed. `isUnsure`: the sync is not over; until
   /// `settle`, tiles that changed count as changed in all elements.
   virtual Status advance(bool isUnsure) = 0;
+  /// The same as two calls, for a sync of one round: what can be launched from
+  /// a graph is left to `advanceIfMay`, which does nothing unless the last call
+  /// of the two was `letAdvance`.
+  virtual Status letAdvance() = 0;
+  virtual Status advanceIfMay() = 0;
   /// The receivers hold what the snapshot has.
   virtual Status settle() = 0;
   /// Drops what is packed, and the rows that moved; `release` gives memory back

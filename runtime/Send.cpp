@@ -28,7 +28,10 @@ Status Sender::packRound(uint32_t round) {
         "rank %u: send: parameters changed since diff: round %u of %u has "
         "%llu elements, was %llu",
         rank(), round, packing->getNumRounds(), number(found), number(planned));
-  return failure("sender_send", packing->pack(round, header()));
+  status = packing->order(round, header());
+  if (!status.failed())
+    status = packing->seal();
+  return failure("sender_send", status);
 }
 
 Status Sender::sendRound(const delta_transport_t &transport) {
@@ -77,25 +80,39 @@ Status Sender::send(const delta_transport_t &transport) {
 }
 
 Status Sender::acknowledge(uint64_t acknowledged) {
+  return acknowledge("acknowledge", acknowledged, /*advances=*/true);
+}
+
+Status Sender::confirm(uint64_t confirmed) {
+  return acknowledge("confirm", confirmed, /*advances=*/false);
+}
+
+Status Sender::advance() {
+  return failure("sender_advance", packing->advanceIfMay());
+}
+
+/// `advances`: else one round is left to `advance`.
+Status Sender::acknowledge(const char *call, uint64_t acknowledged,
+                           bool advances) {
   if (!pending || acknowledged != pending)
-    return Status::error(
-        DELTA_REFUSED,
-        "rank %u: acknowledge: version %llu, packed is version %llu", rank(),
-        number(acknowledged), number(pending));
+    return Status::error(DELTA_REFUSED,
+                         "rank %u: %s: version %llu, packed is version %llu",
+                         rank(), call, number(acknowledged), number(pending));
   uint32_t numRounds = packing->getNumRounds();
   if (numRounds > 1 && (isBroken || numSent != numRounds))
     return Status::error(
-        DELTA_REFUSED,
-        "rank %u: acknowledge: version %llu: %u of %u rounds are sent", rank(),
-        number(pending), numSent - isBroken, numRounds);
+        DELTA_REFUSED, "rank %u: %s: version %llu: %u of %u rounds are sent",
+        rank(), call, number(pending), numSent - isBroken, numRounds);
   if (pendingKind != Kind::Moved) {
     Status status;
     if (numRounds == 1)
-      status = packing->advance(/*isUnsure=*/false);
+      status = advances ? packing->advance(/*isUnsure=*/false)
+                        : packing->letAdvance();
     if (!status.failed())
       status = packing->settle();
     if (status.failed())
-      return failure("sender_acknowledge", status);
+      return failure(advances ? "sender_acknowledge" : "sender_confirm",
+                     status);
     version = pending;
   }
   previous = nullptr; // what moved was sent, or everything

@@ -159,7 +159,8 @@ MessageHeader Sender::header() const {
 }
 
 Status Sender::pack(const char *call, uint64_t newVersion, Kind kind,
-                    double diffSeconds, delta_sync_stats_t *outStats) {
+                    double diffSeconds, delta_sync_stats_t *outStats,
+                    bool seals) {
   double begin = now();
   Status status = packing->plan(kind == Kind::Seed    ? Extent::Whole
                                 : kind == Kind::Moved ? Extent::Moved
@@ -167,8 +168,11 @@ Status Sender::pack(const char *call, uint64_t newVersion, Kind kind,
   pendingKind = kind;
   pending = newVersion;
   numSent = 0;
-  if (!status.failed() && packing->getNumRounds() == 1)
-    status = packing->pack(0, header());
+  const bool isOneRound = packing->getNumRounds() == 1;
+  if (!status.failed() && isOneRound)
+    status = packing->order(0, header());
+  if (!status.failed() && isOneRound && seals)
+    status = packing->seal();
   if (status.failed()) {
     abort();
     return failure(call, status);
@@ -255,15 +259,25 @@ Status Sender::pack(uint64_t newVersion, delta_sync_stats_t *outStats) {
                          : waitAndPack("sender_pack", newVersion, outStats);
 }
 
+Status Sender::read(uint64_t newVersion, delta_sync_stats_t *outStats) {
+  Status status = refuseDelta("read", newVersion);
+  return status.failed() ? status
+                         : waitAndPack("sender_read", newVersion, outStats,
+                                       /*seals=*/false);
+}
+
+/// Also where nothing is packed: while a graph is captured.
+Status Sender::seal() { return failure("sender_seal", packing->seal()); }
+
 Status Sender::waitAndPack(const char *call, uint64_t newVersion,
-                           delta_sync_stats_t *outStats) {
+                           delta_sync_stats_t *outStats, bool seals) {
   double begin = now();
   Status status = packing->wait();
   if (status.failed())
     return failure(call, status);
   double diffSeconds = compareSeconds + (now() - begin);
   compareSeconds = 0;
-  return pack(call, newVersion, Kind::Delta, diffSeconds, outStats);
+  return pack(call, newVersion, Kind::Delta, diffSeconds, outStats, seals);
 }
 
 Status Sender::cast(uint32_t param, const float *values, int64_t first,

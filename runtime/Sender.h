@@ -70,6 +70,12 @@ public:
   /// The two halves of it; see sender_compare of the ABI.
   Status compare();
   Status pack(uint64_t version, delta_sync_stats_t *outStats);
+  /// `pack` and `acknowledge` in two halves each, of which a caller may launch
+  /// the second from a graph; see sender_read of the ABI.
+  Status read(uint64_t version, delta_sync_stats_t *outStats);
+  Status seal();
+  Status confirm(uint64_t version);
+  Status advance();
   /// See sender_cast and sender_mark of the ABI.
   Status cast(uint32_t param, const float *values, int64_t first,
               int64_t count);
@@ -117,9 +123,11 @@ private:
   Status requireSeed(const char *call) const;
   Status refuseDelta(const char *call, uint64_t newVersion) const;
   Status pack(const char *call, uint64_t newVersion, Kind kind,
-              double diffSeconds, delta_sync_stats_t *outStats);
+              double diffSeconds, delta_sync_stats_t *outStats,
+              bool seals = true);
   Status waitAndPack(const char *call, uint64_t newVersion,
-                     delta_sync_stats_t *outStats);
+                     delta_sync_stats_t *outStats, bool seals = true);
+  Status acknowledge(const char *call, uint64_t version, bool advances);
   MessageHeader header() const;
   Status packRound(uint32_t round);
   Status sendRound(const delta_transport_t &transport);

@@ -680,6 +680,56 @@ typedef struct delta_plan_api {
                                 int64_t count, delta_error_t error);
   delta_status_t (*sender_mark)(delta_sender_t *sender, uint32_t param,
                                 delta_error_t error);
+  /* CUDA graphs. sender_pack and sender_acknowledge in two halves each: what
+   * the host does, and what it enqueues for the device.
+   *
+   *   sender_diff        = sender_compare, sender_pack
+   *   sender_pack        = sender_read, sender_seal
+   *   sender_acknowledge = sender_confirm, sender_advance
+   *
+   * `compare`, `seal` and `advance` only enqueue. Their arguments are the same
+   * at every sync; what changes is read from memory that `read` and `confirm`
+   * have written. Each may be called while the sender's stream is captured,
+   * after the first full sync, and its graph be launched instead of the call,
+   * any number of times, in order on the sender's stream:
+   *
+   *   graph of compare   before `read`, which waits for it
+   *   graph of seal      after `read`, before `send`
+   *   graph of advance   after `confirm`, before the next graph of compare; in
+   *                      one graph with it, too
+   *
+   * Graphs stay right over all syncs, full ones too, and over sender_rebind.
+   * They have to be captured again after sender_set_capacity,
+   * sender_set_placement and sender_begin_moved, which take other memory, and
+   * must not be launched after sender_destroy.
+   * sender_set_stream to a stream that is captured does not wait for the one
+   * before; afterwards it is called with the stream of the launches.
+   *
+   * What is no part of a graph:
+   * - a sync of more than one round (sender_rounds): `send` compares, seals and
+   *   advances, and graphs of seal and advance that are launched do nothing;
+   * - a full sync is compared and sealed by sender_seed; its advance may be one
+   *   of a graph;
+   * - `confirm` advances a pageable snapshot at once, on the host, clears the
+   *   bits of a bitmap, and after a failed sync of several rounds the marks of
+   *   its tiles; of the first two `advance` enqueues nothing;
+   * - the compare of a pageable snapshot copies from ordinary memory, which
+   *   drivers may refuse to capture.
+   *
+   * Without its confirm an advance does nothing, so a graph that has one may be
+   * launched after a sync that was aborted. `send` is refused where nothing was
+   * sealed, `read` where what was confirmed was not advanced, until a full
+   * sync. Where a graph of compare is launched while something is packed, what
+   * was packed is gone: `send`, `acknowledge` and `confirm` are refused once
+   * that compare is done, and sender_abort is required. On the host `seal` and
+   * `confirm` do all at once, and `advance` nothing. */
+  delta_status_t (*sender_read)(delta_sender_t *sender, uint64_t version,
+                                delta_sync_stats_t *out_stats,
+                                delta_error_t error);
+  delta_status_t (*sender_seal)(delta_sender_t *sender, delta_error_t error);
+  delta_status_t (*sender_confirm)(delta_sender_t *sender, uint64_t version,
+                                   delta_error_t error);
+  delta_status_t (*sender_advance)(delta_sender_t *sender, delta_error_t error);
 } delta_plan_api_t;
 
 /* The newest table with version <= max_version, or null. */

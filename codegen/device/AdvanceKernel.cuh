@@ -99,6 +99,12 @@ __device__ inline void advanceTile(const AdvanceArguments &arguments,
 /// fetched while this one is written.
 template <typename Elements>
 __device__ inline void advanceTiles(const AdvanceArguments &arguments) {
+  if (arguments.mayAdvance) {
+    if (!*arguments.mayAdvance)
+      return;
+    if (blockIdx.x == 0 && threadIdx.x == 0)
+      arguments.orders->mayAdvance = 0;
+  }
   __shared__ TileTickets tickets;
   tickets.start(arguments.nextTile);
   for (uint32_t turn = 0;; ++turn) {

@@ -103,7 +103,7 @@ __device__ inline void writeSeals(const SealArguments &arguments) {
   __syncthreads();
   for (uint32_t i = threadIdx.x; i < arguments.numMessages; i += BlockThreads) {
     const SealMessage &message = arguments.messages[i];
-    MessageHeader header = arguments.header;
+    MessageHeader header = arguments.orders->header;
     header.destination = message.destination;
     uint64_t sum = 0;
     for (uint32_t j = message.firstSection; j < message.endSection; ++j) {
@@ -123,11 +123,15 @@ __device__ inline void writeSeals(const SealArguments &arguments) {
       sum += checksumTerm(out[word], word);
     out[HeaderWords] = checksumOf(sum, (HeaderWords + header.numSections) * 8);
   }
+  if (threadIdx.x == 0)
+    arguments.orders->isSealed = 1;
 }
 
 /// Body of the kernel; any number of blocks.
 template <typename Elements>
 __device__ inline void sealMessages(const SealArguments &arguments) {
+  if (arguments.totals->overflowed)
+    return;
   __shared__ BlockSums<1> blockSums;
   const uint64_t thread = uint64_t(blockIdx.x) * BlockThreads + threadIdx.x;
   const uint64_t numThreads = uint64_t(gridDim.x) * BlockThreads;
@@ -145,7 +149,7 @@ __device__ inline void sealMessages(const SealArguments &arguments) {
     }
     // What the diff has copied whole it has summed as well.
     const bool isSummed =
-        arguments.hasValueSums && arguments.sections[i].isEven;
+        arguments.totals->hasValueSums && arguments.sections[i].isEven;
     uint64_t sum[] = {
         sumOfTerms(pieces.head + SectionHeaderBytes,
                    pieces.headBytes - SectionHeaderBytes, SectionHeaderBytes,

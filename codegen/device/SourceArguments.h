@@ -116,6 +116,7 @@ struct DiffTotals {
   uint64_t sent;       ///< elements that are packed: all of a dense tile
   uint32_t overflowed; ///< 1: more than `capacity`; the streams are cut then
   uint32_t reserved;
+  uint64_t hasValueSums; ///< 1: see DiffArguments::valueSums
 };
 
 enum DiffMode : uint32_t {
@@ -180,6 +181,15 @@ struct SealMessage {
   uint32_t firstSection, endSection;
 };
 
+/// What changes from sync to sync, in pinned memory of the host. Kernels read
+/// it when they run, so that their arguments are the same at every sync.
+struct SyncOrders {
+  MessageHeader header; ///< all but destination, sections and bytes
+  uint32_t isSealed;    ///< Seal sets it to 1
+  /// 1: the receivers have committed; an advance that asks sets it to 0.
+  uint32_t mayAdvance;
+};
+
 struct SealArguments {
   const SectionPlan *sections;
   const SectionPlace *sectionPlaces;
@@ -190,11 +200,11 @@ struct SealArguments {
   const uint8_t *values;
   const SealMessage *messages;
   const uint32_t *messageSections;
-  MessageHeader header; ///< all but destination, sections and bytes
-  uint64_t *sums;       ///< one a section; zeroed before the diff
-  bool hasValueSums;    ///< DiffArguments::valueSums was `sums`
-  uint32_t *numDone;    ///< zeroed
-  uint8_t *headers;     ///< HeaderBytes a message
+  SyncOrders *orders;       ///< of the host
+  const DiffTotals *totals; ///< nothing is sealed where they overflowed
+  uint64_t *sums;           ///< one a section; zeroed before the diff
+  uint32_t *numDone;        ///< zeroed
+  uint8_t *headers;         ///< HeaderBytes a message
 };
 
 struct AdvanceArguments {
@@ -207,6 +217,9 @@ struct AdvanceArguments {
   /// Null, or one byte a tile: set to 1 where the snapshot has changed.
   uint8_t *moved;
   unsigned long long *nextTile; ///< zeroed
+  /// Null, or a copy of `orders->mayAdvance`: where it is 0, nothing is done.
+  const uint32_t *mayAdvance;
+  SyncOrders *orders; ///< of the host; null where `mayAdvance` is
 };
 
 } // namespace delta::device

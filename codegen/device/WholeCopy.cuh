@@ -70,6 +70,8 @@ public:
 private:
   __device__ void copyAll() {
     DiffStorage &storage = diffStorage();
+    if (storage.arguments.valueSums && blockIdx.x == 0 && threadIdx.x == 0)
+      storage.arguments.totals->hasValueSums = 1;
     for (TileTurn turn;; turn = turn.next()) {
       storage.taken[turn.slot].wait(turn.slotPhase);
       const TileSlot &slot = storage.slots[turn.slot];

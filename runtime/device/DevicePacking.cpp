@@ -96,6 +96,9 @@ Status DevicePacking::makeTables(const Shard &of, const SourceTables *like,
   Status status = made->create(device, of, snapshot, like, alsoTo);
   if (!status.failed())
     status = made->upload(bitmap.bitsOf(of), stream);
+  // A graph that is launched too early finds that nothing is packed.
+  if (!status.failed())
+    status = made->clear(stream);
   if (!status.failed())
     out = std::move(made);
   return status;
@@ -103,6 +106,8 @@ Status DevicePacking::makeTables(const Shard &of, const SourceTables *like,
 
 Status DevicePacking::replace(Shard &next) {
   Status status = device->wait(stream);
+  if (!status.failed())
+    status = requireAdvanced();
   std::unique_ptr<SourceTables> made;
   if (!status.failed())
     status = makeTables(next, work.get(), /*alsoTo=*/{}, made);
@@ -144,6 +149,8 @@ Status DevicePacking::begin(const Shard &rows) {
   std::unique_ptr<SourceTables> made;
   Status status = makeTables(rows, work.get(), work->getDestinations(), made);
   if (!status.failed())
+    status = requireAdvanced();
+  if (!status.failed())
     status = reserveStreams(made->getNumSections());
   if (!status.failed())
     moved = std::move(made);
@@ -160,11 +167,17 @@ Status DevicePacking::rebind() {
 }
 
 Status DevicePacking::setStream(void *newStream) {
-  // What is under way on the old one does not wait for the new one.
-  Status status = device->wait(stream);
-  if (!status.failed())
-    stream = newStream;
-  return status;
+  // What is captured runs where its graph is launched, which is the caller's
+  // business, and while it is captured nobody may wait for anything.
+  if (newStream != worked && !device->isCapturing(newStream)) {
+    // What is under way on the old one does not wait for the new one.
+    Status status = device->wait(worked);
+    if (status.failed())
+      return status;
+    worked = newStream;
+  }
+  stream = newStream;
+  return {};
 }
 
 Status DevicePacking::setCapacity(uint64_t elements) {

@@ -12,12 +12,14 @@
 ///   compare   one fill, then Diff (for each chunk of a pageable snapshot);
 ///             totals and places of sections are copied to pinned memory
 ///   wait      the one time that a sync waits before it sends
-///   pack      Seal: checksums and headers; finish waits
+///   seal      Seal: checksums and headers; finish waits
 ///   advance   Advance, or threads of the host for a pageable snapshot
 ///
-/// Between two compares no argument of the first of these changes, nor any
-/// address: a caller may capture it in a graph and launch that. setStream,
-/// setCapacity and replace make other ones.
+/// No argument of a compare changes from sync to sync, nor of a seal, nor of an
+/// advance by advanceIfMay; nor does any address. What changes lies in pinned
+/// memory (SyncOrders). So a caller may capture each in a graph and launch
+/// that: it leaves no other trace than what it writes there. setCapacity,
+/// replace and begin make other addresses.
 ///
 //===----------------------------------------------------------------------===//
 
@@ -51,9 +53,12 @@ public:
   Status wait() override;
   Status plan(Extent extent) override;
   Status compareRound(uint32_t round, uint64_t &outSent) override;
-  Status pack(uint32_t round, const MessageHeader &header) override;
+  Status order(uint32_t round, const MessageHeader &header) override;
+  Status seal() override;
   Status finish() override;
   Status advance(bool isUnsure) override;
+  Status letAdvance() override;
+  Status advanceIfMay() override;
   Status settle() override;
   void clear(bool release) override;
   uint32_t getNumRounds() const override { return rounds.getNumRounds(); }
@@ -107,11 +112,18 @@ private:
   Status readStreams();
   Status uploadUnsure();
   Status advanceOnHost(bool isUnsure);
+  bool advancesByKernel() const {
+    return snapshot.hasValues() && !snapshot.isUploaded();
+  }
+  device::AdvanceArguments advanceArguments(bool asks) const;
+  Status requireSame(const SourceTables &rows) const;
+  Status requireAdvanced() const;
 
   std::shared_ptr<Device> device;
   const delta_tables_t &tables;
   Pool &pool;
-  Stream stream = nullptr;
+  Stream stream = nullptr; ///< of the caller; may be one that is captured
+  Stream worked = nullptr; ///< the last one that was not
   std::unique_ptr<DeviceFingerprint> sums; ///< made when it is asked for
   Snapshot snapshot;
   Bitmap bitmap;
@@ -119,7 +131,7 @@ private:
   std::unique_ptr<SourceTables> work, moved;
   Extent extent = Extent::Changed;
   RoundPlan rounds;
-  uint32_t round = 0;           ///< that is packed
+  uint32_t round = 0;           ///< of the last order
   uint64_t capacity = 0;        ///< elements in the streams
   uint64_t streamSections = 0;  ///< that these have room for
   DeviceBuffer offsets, values; ///< the streams
@@ -130,7 +142,8 @@ private:
   std::vector<uint8_t> hostUnsure; ///< likewise
   bool isUnsureStale = false;      ///< the device has not got all of it
   uint64_t numLaunches = 0;
-  uint64_t compareLaunches = 0; ///< of the last compare of all tiles
+  uint64_t compareLaunches = 0; ///< of a compare of all tiles
+  uint64_t wholeLaunches = 0;   ///< of the last that took all elements
   mutable std::vector<delta_bytes_t> parts;
 };
 

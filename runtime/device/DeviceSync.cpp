@@ -132,7 +132,7 @@ Status DevicePacking::wait() {
   if (work->totals().reserved)
     return Status::error(DELTA_INVALID_ARGUMENT, "nothing was compared");
   work->totals().reserved = 1;
-  return {};
+  return requireAdvanced();
 }
 
 Status DevicePacking::plan(Extent newExtent) {
@@ -155,13 +155,13 @@ Status DevicePacking::plan(Extent newExtent) {
     status = takeBits();
   if (status.failed())
     return status;
-  compareLaunches = numLaunches;
+  wholeLaunches = numLaunches;
   if (rows.getShard().getNumElements() > capacity) {
     rounds.cut(rows, /*isWhole=*/true, capacity);
     return {};
   }
   status = enqueueDiff(rows, extent, 0, rows.getNumTiles());
-  compareLaunches = numLaunches;
+  wholeLaunches = numLaunches;
   if (!status.failed())
     status = device->wait(stream);
   rows.totals().reserved = 1;
@@ -189,25 +189,38 @@ device::SectionShape DevicePacking::sectionShape(uint32_t section) const {
           place.valuesEnd - place.valuesBegin};
 }
 
-Status DevicePacking::pack(uint32_t number, const MessageHeader &header) {
+Status DevicePacking::order(uint32_t number, const MessageHeader &header) {
   round = number;
-  device::SealArguments arguments = active().sealArguments(modeOf(extent));
+  device::SyncOrders &orders = active().orders();
+  orders = {header, /*isSealed=*/0, /*mayAdvance=*/0};
+  orders.header.round = round;
+  orders.header.numRounds = rounds.getNumRounds();
+  return {};
+}
+
+/// The launch depends on the memory of a sync, not on what is packed in it.
+Status DevicePacking::seal() {
+  if (!rounds.getNumRounds() && !device->isCapturing(stream))
+    return Status::error(DELTA_INVALID_ARGUMENT, "nothing is packed");
+  device::SealArguments arguments = active().sealArguments();
   arguments.offsets = offsets.as<const uint16_t>();
   arguments.values = values.as<const uint8_t>();
-  arguments.header = header;
-  arguments.header.round = round;
-  arguments.header.numRounds = rounds.getNumRounds();
-  uint64_t numBytes = 0;
-  for (uint32_t i = 0; i < active().getNumSections(); ++i)
-    if (active().place(i).numPresent)
-      numBytes += sectionShape(i).numBytes();
+  const uint64_t numBytes =
+      active().getHeadBytes() + offsets.getNumBytes() + values.getNumBytes();
   // A thread sums 64 bytes of a small section.
   return launch(DeviceKernel::Seal,
                 numBytes / (64 * shapeOf(DeviceKernel::Seal).numThreads) + 1,
                 &arguments);
 }
 
-Status DevicePacking::finish() { return device->wait(stream); }
+Status DevicePacking::finish() {
+  Status status = device->wait(stream);
+  if (!status.failed())
+    status = requireSame(active());
+  if (!status.failed() && !active().orders().isSealed)
+    status = Status::error(DELTA_REFUSED, "what is packed is not sealed");
+  return status;
+}
 
 const std::vector<delta_bytes_t> &DevicePacking::message(uint32_t index) const {
   const SourceTables &rows = active();
@@ -232,112 +245,6 @@ const std::vector<delta_bytes_t> &DevicePacking::message(uint32_t index) const {
   return parts;
 }
 
-Status DevicePacking::advance(bool isUnsure) {
-  if (!snapshot.hasValues() || work->totals().sent == 0)
-    return {};
-  hasUnsure |= isUnsure;
-  if (snapshot.isUploaded())
-    return advanceOnHost(isUnsure);
-  device::AdvanceArguments arguments = work->advanceArguments();
-  std::tie(arguments.tileBegin, arguments.tileEnd) = rounds.getRange(round);
-  arguments.offsets = offsets.as<const uint16_t>();
-  arguments.values = values.as<const uint8_t>();
-  arguments.moved = isUnsure ? unsure.as() : nullptr;
-  return launch(DeviceKernel::Advance,
-                uint64_t(arguments.tileEnd - arguments.tileBegin), &arguments);
-}
-
-/// Writes what is packed of a tile to its snapshot; returns whether that
-/// changed anything, as AdvanceKernel.cuh does.
-template <typename Bits>
-static bool advanceTile(uint8_t *to, const uint16_t *offsets,
-                        const uint8_t *from, uint32_t count) {
-  const Bits *values = reinterpret_cast<const Bits *>(from);
-  Bits *snapshot = reinterpret_cast<Bits *>(to);
-  if (!offsets) {
-    if (memcmp(to, from, uint64_t(count) * sizeof(Bits)) == 0)
-      return false;
-    memcpy(to, from, uint64_t(count) * sizeof(Bits));
-    return true;
-  }
-  for (uint32_t i = 0; i < count; ++i)
-    snapshot[offsets[i]] = values[i];
-  return true;
-}
-
-Status DevicePacking::readStreams() {
-  uint64_t numOffsets = 0, valueBytes = 0;
-  for (uint32_t i = 0; i < work->getNumSections(); ++i) {
-    numOffsets = std::max(numOffsets, work->place(i).offsetsEnd);
-    valueBytes = std::max(valueBytes, work->place(i).valuesEnd);
-  }
-  Status status;
-  if (numOffsets)
-    status =
-        device->copy(hostOffsets.data(), offsets.as(), numOffsets * 2, stream);
-  if (!status.failed())
-    status = device->copy(hostValues.data(), values.as(), valueBytes, stream);
-  auto [begin, end] = rounds.getRange(round);
-  return status.failed() ? status : work->readPlaces(begin, end, stream);
-}
-
-/// Tiles that a thread advances at a time.
-static constexpr int64_t AdvanceGrain = 16;
-
-Status DevicePacking::advanceOnHost(bool isUnsure) {
-  Status status = readStreams();
-  if (status.failed())
-    return status;
-  auto advanceOne = [&](int64_t index) {
-    const device::TilePlace &place = work->placeOf(index);
-    const device::SourceTile &tile = work->tile(index);
-    if (!place.changed)
-      return;
-    const uint16_t *at =
-        place.isDense ? nullptr : hostOffsets.as<uint16_t>(place.offsetsAt * 2);
-    const uint8_t *from = hostValues.as<uint8_t>(place.valuesAt);
-    uint32_t count = place.isDense ? tile.numElements : place.changed;
-    uint8_t *to = work->snapshotOf(index);
-    bool hasMoved =
-        tile.elementSize == 2   ? advanceTile<uint16_t>(to, at, from, count)
-        : tile.elementSize == 4 ? advanceTile<uint32_t>(to, at, from, count)
-                                : advanceTile<uint64_t>(to, at, from, count);
-    if (hasMoved && isUnsure)
-      hostUnsure[size_t(index)] = 1;
-  };
-  auto [begin, end] = rounds.getRange(round);
-  const int64_t first = begin;
-  pool.run(end - begin, AdvanceGrain, [&](int64_t from, int64_t to, uint32_t) {
-    for (int64_t i = from; i < to; ++i)
-      advanceOne(first + i);
-  });
-  isUnsureStale |= isUnsure && begin != end;
-  return uploadUnsure();
-}
-
-/// The snapshot has advanced already: should the copy fail, it is made before
-/// anything is compared again.
-Status DevicePacking::uploadUnsure() {
-  if (!isUnsureStale)
-    return {};
-  Status status =
-      device->copy(unsure.as(), hostUnsure.data(), hostUnsure.size(), stream);
-  isUnsureStale = status.failed();
-  return status;
-}
-
-Status DevicePacking::settle() {
-  Status status;
-  if (bitmap.isUsed())
-    status = bitmap.clear(stream);
-  if (status.failed() || !hasUnsure)
-    return status;
-  std::fill(hostUnsure.begin(), hostUnsure.end(), uint8_t(0));
-  hasUnsure = false;
-  isUnsureStale = false;
-  return device->fill(unsure.as(), 0, unsure.getNumBytes(), stream);
-}
-
 void DevicePacking::clear(bool) {
   rounds.clear();
   moved = nullptr;
@@ -347,14 +254,13 @@ void DevicePacking::clear(bool) {
 PackCounts DevicePacking::getCounts() const {
   PackCounts counts = rounds.getCounts();
   const uint32_t numRounds = rounds.getNumRounds();
-  counts.launches = compareLaunches;
+  counts.launches = extent == Extent::Changed ? compareLaunches : wholeLaunches;
   if (numRounds == 1) {
     ++counts.launches; // seal
     return counts;
   }
   // Those to come: compare, seal and advance of each round.
-  const bool advances =
-      snapshot.hasValues() && !snapshot.isUploaded() && extent != Extent::Moved;
+  const bool advances = advancesByKernel() && extent != Extent::Moved;
   for (uint32_t i = 0; i < numRounds; ++i) {
     auto [begin, end] = rounds.getRange(i);
     counts.launches +=

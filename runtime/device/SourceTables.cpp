@@ -15,6 +15,7 @@ using namespace delta::runtime;
 namespace device = delta::device;
 
 static_assert(sizeof(device::DiffTotals) <= 32, "SourceTables::TotalsBytes");
+static_assert(sizeof(device::SyncOrders) % 16 == 0, "totals follow");
 
 /// How the elements of a tile are read, whose parameter lies at `source`;
 /// `outBegin` is the first one's place where all lie behind each other.
@@ -139,6 +140,7 @@ void SourceTables::layOut() {
   clearedEnd = end;
   placesAt = take(numTiles * sizeof(device::TilePlace));
   headersAt = take(messages.size() * device::HeaderBytes);
+  mayAdvanceAt = take(sizeof(uint32_t));
   memoryBytes = end;
 }
 
@@ -158,11 +160,14 @@ Status SourceTables::create(std::shared_ptr<Device> on, const Shard &newShard,
   layOut();
   Status status = memory.allocate(owner, memoryBytes);
   if (!status.failed())
-    status = pinned.allocate(
-        owner, TotalsBytes + sections.size() * sizeof(device::SectionPlace),
-        /*pinned=*/true);
-  if (!status.failed())
-    totals().reserved = 1;
+    status = pinned.allocate(owner,
+                             OrdersBytes + TotalsBytes +
+                                 sections.size() * sizeof(device::SectionPlace),
+                             /*pinned=*/true);
+  if (status.failed())
+    return status;
+  orders() = {};
+  totals().reserved = 1;
   return status;
 }
 
@@ -243,9 +248,8 @@ device::DiffArguments SourceTables::diffArguments(device::DiffMode mode,
   return out;
 }
 
-device::SealArguments SourceTables::sealArguments(device::DiffMode mode) const {
+device::SealArguments SourceTables::sealArguments() const {
   device::SealArguments out = {};
-  out.hasValueSums = device::isCopy(mode);
   out.sections = memory.as<const device::SectionPlan>(sectionsAt);
   out.sectionPlaces =
       memory.as<const device::SectionPlace>(totalsAt + TotalsBytes);
@@ -258,20 +262,31 @@ device::SealArguments SourceTables::sealArguments(device::DiffMode mode) const {
   out.numDone = memory.as<uint32_t>(countersAt +
                                     (chunkEnds.size() + 1) * sizeof(uint64_t));
   out.headers = memory.as(headersAt);
+  out.orders = &orders();
+  out.totals = memory.as<const device::DiffTotals>(totalsAt);
   return out;
 }
 
-device::AdvanceArguments SourceTables::advanceArguments() const {
+device::AdvanceArguments SourceTables::advanceArguments(bool asks) const {
   device::AdvanceArguments out = {};
   out.tiles = memory.as<const device::SourceTile>(tilesAt);
   out.places = memory.as<const device::TilePlace>(placesAt);
   out.nextTile = memory.as<unsigned long long>(countersAt) + chunkEnds.size();
+  if (asks) {
+    out.mayAdvance = memory.as<const uint32_t>(mayAdvanceAt);
+    out.orders = &orders();
+  }
   return out;
+}
+
+Status SourceTables::sendOrders(Stream stream) {
+  return owner->copy(memory.as(mayAdvanceAt), &orders().mayAdvance,
+                     sizeof(uint32_t), stream);
 }
 
 Status SourceTables::readBack(Stream stream) {
   return owner->copy(
-      pinned.as(), memory.as(totalsAt),
+      pinned.as(OrdersBytes), memory.as(totalsAt),
       TotalsBytes + sections.size() * sizeof(device::SectionPlace), stream);
 }
 

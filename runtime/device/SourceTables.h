@@ -16,6 +16,9 @@
 ///             counters, totals and places of sections, sums, heads
 ///   written   sums of the look-back, places of tiles, headers of messages
 ///
+/// In pinned memory: what the host tells the kernels of a sync (SyncOrders),
+/// and what it reads of it.
+///
 //===----------------------------------------------------------------------===//
 
 #ifndef DELTA_RUNTIME_DEVICE_SOURCETABLES_H
@@ -73,18 +76,23 @@ public:
   /// Arguments that point into these tables; the rest is zero.
   device::DiffArguments diffArguments(device::DiffMode mode,
                                       uint32_t chunk) const;
-  /// `mode`: of the diff before.
-  device::SealArguments sealArguments(device::DiffMode mode) const;
-  device::AdvanceArguments advanceArguments() const;
+  device::SealArguments sealArguments() const;
+  /// `asks`: whether it may, when it runs.
+  device::AdvanceArguments advanceArguments(bool asks) const;
 
+  device::SyncOrders &orders() const {
+    return *pinned.as<device::SyncOrders>();
+  }
+  /// Copies `orders().mayAdvance` to where an advance reads it that asks.
+  Status sendOrders(Stream stream);
   /// Copies totals and places of sections down, into pinned memory.
   Status readBack(Stream stream);
   /// What was read back; `totals().reserved` is 1 until then.
   device::DiffTotals &totals() const {
-    return *pinned.as<device::DiffTotals>();
+    return *pinned.as<device::DiffTotals>(OrdersBytes);
   }
   const device::SectionPlace &place(uint32_t section) const {
-    return pinned.as<device::SectionPlace>(TotalsBytes)[section];
+    return pinned.as<device::SectionPlace>(OrdersBytes + TotalsBytes)[section];
   }
   /// Copies the places of tiles [begin, end) down; waits.
   Status readPlaces(int64_t begin, int64_t end, Stream stream);
@@ -96,10 +104,13 @@ public:
     return memory.as<const uint8_t>(headersAt + message * device::HeaderBytes);
   }
   uint8_t *heads() const { return memory.as(headsAt); }
+  /// That all sections take.
+  uint64_t getHeadBytes() const { return headBytes; }
   uint64_t getNumBytes() const { return memory.getNumBytes(); }
 
 private:
   static constexpr uint64_t TotalsBytes = 32;
+  static constexpr uint64_t OrdersBytes = sizeof(device::SyncOrders);
 
   void makeSections(const std::vector<uint32_t> &alsoTo);
   void makeTiles(const Snapshot &snapshot);
@@ -127,7 +138,7 @@ private:
   uint64_t messageSectionsAt = 0, bitsAt = 0;
   uint64_t clearedAt = 0, countersAt = 0, totalsAt = 0, sumsAt = 0;
   uint64_t lookBackAt = 0, headsAt = 0, clearedEnd = 0;
-  uint64_t inclusiveAt = 0, placesAt = 0, headersAt = 0;
+  uint64_t inclusiveAt = 0, placesAt = 0, headersAt = 0, mayAdvanceAt = 0;
   uint64_t headBytes = 0, memoryBytes = 0;
 };
 

@@ -91,6 +91,13 @@ MemoryKind EmulatedDevice::kindOf(const void *pointer) const {
   return block.isPinned ? MemoryKind::Pinned : MemoryKind::Device;
 }
 
+std::vector<uint8_t> EmulatedDevice::getContents() const {
+  std::vector<uint8_t> out;
+  for (auto &[begin, block] : blocks)
+    out.insert(out.end(), begin, begin + block.numBytes);
+  return out;
+}
+
 Status EmulatedDevice::allocateBlock(uint64_t numBytes, bool isPinned,
                                      void *&out) {
   ++numAllocations;

@@ -53,6 +53,8 @@ public:
   Graph endCapture();
   void replay(const Graph &graph);
 
+  /// All of its memory.
+  std::vector<uint8_t> getContents() const;
   /// Allocations that are not freed yet.
   size_t getNumBlocks() const { return blocks.size(); }
 

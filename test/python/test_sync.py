@@ -92,6 +92,29 @@ def test_stats_say_what_was_packed(plans: dict[str, Path]) -> None:
         assert sender.rounds == 0
 
 
+def test_a_sync_in_parts(plans: dict[str, Path]) -> None:
+    with World(plans["experts"]) as world:
+        world.sync()
+        for seed in range(3):
+            world.change(0.05, seed)
+            for sender in world.senders:
+                sender.compare()
+                stats = sender.read()
+                assert stats.changed > 0 and sender.version == seed + 1
+                with pytest.raises(DeltaError, match="is not sealed"):
+                    sender.send()
+                sender.seal()
+                sender.send()
+            for receiver in world.receivers:
+                receiver.receive()
+                receiver.commit()
+            for sender in world.senders:
+                sender.confirm()
+                assert sender.version == seed + 2
+                sender.advance()
+            world.check()
+
+
 def test_ranks_may_be_threads(plans: dict[str, Path]) -> None:
     with World(plans["experts"]) as world:
         failed = []

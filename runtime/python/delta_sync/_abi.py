@@ -519,6 +519,19 @@ FUNCTIONS = (
     ("sender_mark", _status, (_handle, _u32, _error),
      "delta_status_t (*sender_mark)(delta_sender_t *sender, "
      "uint32_t param, delta_error_t error)"),
+    ("sender_read", _status, (_handle, _u64, _stats, _error),
+     "delta_status_t (*sender_read)(delta_sender_t *sender, "
+     "uint64_t version, delta_sync_stats_t *out_stats, "
+     "delta_error_t error)"),
+    ("sender_seal", _status, (_handle, _error),
+     "delta_status_t (*sender_seal)(delta_sender_t *sender, "
+     "delta_error_t error)"),
+    ("sender_confirm", _status, (_handle, _u64, _error),
+     "delta_status_t (*sender_confirm)(delta_sender_t *sender, "
+     "uint64_t version, delta_error_t error)"),
+    ("sender_advance", _status, (_handle, _error),
+     "delta_status_t (*sender_advance)(delta_sender_t *sender, "
+     "delta_error_t error)"),
 )  # fmt: skip
 
 

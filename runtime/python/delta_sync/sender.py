@@ -57,7 +57,8 @@ class Sender(Handle):
 
     `version` is the one that the receivers hold, 0 before the first full sync.
     The parts can be called alone: `seed` or `diff` (or `compare` and `pack`),
-    then `send`.
+    then `send`. For CUDA graphs, `pack` is `read` and `seal`, and `acknowledge`
+    is `confirm` and `advance`; see "CUDA graphs" in the README.
     """
 
     _side = Side.SOURCE
@@ -137,6 +138,16 @@ class Sender(Handle):
         found."""
         return self._pack("pack", self._next(version))
 
+    def read(self, version: int | None = None) -> SyncStats:
+        """`pack` without its `seal`."""
+        return self._pack("read", self._next(version))
+
+    def seal(self) -> None:
+        """Makes the messages of what was read: enqueued on the stream, and may
+        be captured in a graph."""
+        self._use_stream()
+        self._run("seal")
+
     def begin_moved(self) -> SyncStats:
         """Packs the experts that newly lie in a slot, at the version that the
         receivers hold; see `set_placement`."""
@@ -150,10 +161,17 @@ class Sender(Handle):
     def acknowledge(self, version: int | None = None) -> None:
         """All receivers have committed what was packed: the snapshot advances
         to it."""
+        self._receivers_have("acknowledge", version)
+
+    def confirm(self, version: int | None = None) -> None:
+        """`acknowledge` without its `advance`."""
+        self._receivers_have("confirm", version)
+
+    def advance(self) -> None:
+        """The snapshot advances to what was confirmed, if it was: enqueued on
+        the stream, and may be captured in a graph."""
         self._use_stream()
-        packed = self._packed if version is None else version
-        self._run("acknowledge", packed)
-        self.version, self._packed = packed, 0
+        self._run("advance")
 
     def abort(self) -> None:
         """Drops what is packed; the snapshot and the version stay."""
@@ -226,6 +244,12 @@ class Sender(Handle):
             **{field: getattr(stats, field) for field, *_ in stats._fields_}
         )
         return self.stats
+
+    def _receivers_have(self, name: str, version: int | None) -> None:
+        self._use_stream()
+        packed = self._packed if version is None else version
+        self._run(name, packed)
+        self.version, self._packed = packed, 0
 
     def _known(self, chunk: int, name: str, call: str) -> int:
         number = self._number(chunk, name)

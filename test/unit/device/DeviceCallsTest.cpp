@@ -95,9 +95,9 @@ std::string nameOf(const testing::TestParamInfo<delta_snapshot_t> &info) {
 
 } // namespace
 
-/// So that a compare can be captured once, and launched before every sync.
-TEST_P(DeviceCallsTest, NoArgumentOfACompareChanges) {
-  std::vector<EmulatedDevice::Launch> first;
+/// So that each part can be captured once, and launched at every sync.
+TEST_P(DeviceCallsTest, NoArgumentOfAPartChanges) {
+  std::vector<EmulatedDevice::Launch> first, firstSeal, firstAdvance;
   const uint64_t numAllocations = twins.device->numAllocations;
   for (uint64_t version = 2; version < 6; ++version) {
     cluster.update(0.1 * double(version), version, flip);
@@ -109,9 +109,25 @@ TEST_P(DeviceCallsTest, NoArgumentOfACompareChanges) {
     if (version == 2)
       first = launches;
     EXPECT_TRUE(sameLaunches(first, launches)) << version;
-    EXPECT_FALSE(sender().pack(version, nullptr).failed());
+    launches = launchesOf([&] { return sender().read(version, nullptr); });
+    EXPECT_TRUE(launches.empty());
+    numWaits = twins.device->numWaits;
+    launches = launchesOf([&] { return sender().seal(); });
+    EXPECT_EQ(twins.device->numWaits, numWaits);
+    EXPECT_EQ(launches.size(), 1u);
+    if (version == 2)
+      firstSeal = launches;
+    EXPECT_TRUE(sameLaunches(firstSeal, launches)) << version;
     EXPECT_FALSE(sender().send(nowhere()).failed());
-    EXPECT_FALSE(sender().acknowledge(version).failed());
+    launches = launchesOf([&] { return sender().confirm(version); });
+    EXPECT_TRUE(launches.empty());
+    numWaits = twins.device->numWaits;
+    launches = launchesOf([&] { return sender().advance(); });
+    EXPECT_EQ(twins.device->numWaits, numWaits);
+    EXPECT_EQ(launches.empty(), GetParam() == DELTA_SNAPSHOT_PAGEABLE);
+    if (version == 2)
+      firstAdvance = launches;
+    EXPECT_TRUE(sameLaunches(firstAdvance, launches)) << version;
     if (version == 4) { // a full sync in between changes nothing either
       EXPECT_FALSE(sender().seed(4, nullptr).failed());
       EXPECT_FALSE(sender().send(nowhere()).failed());
