@@ -119,7 +119,7 @@ DELTA_DEVICE_COLD uint64_t sumChangesOfLane(const SummedTile &tile,
                                             const uint16_t *offsets,
                                             const Bits *values, uint32_t count,
                                             const Bits *old) {
-  constexpr uint32_t AtOnce = 4;
+  constexpr uint32_t AtOnce = 2;
   uint32_t offset[AtOnce];
   Bits value[AtOnce];
   auto load = [&](uint32_t at) {

@@ -33,7 +33,7 @@ enum : CudaResult { InvalidValue = 1, NoContext = 201 };
 
 constexpr const char *KernelNames[] = {
 #define DELTA_DEVICE_KERNEL(enumerator, name, arguments, body, file, threads,  \
-                            blocks)                                            \
+                            blocks, shared)                                    \
   "delta_" #name,
 #include "codegen/device/DeviceKernels.def"
 };
@@ -108,9 +108,23 @@ EXPORT CudaResult cuDeviceGetName(char *out, int size, CudaOrdinal) {
 }
 
 EXPORT CudaResult cuDeviceGetAttribute(int *out, int attribute, CudaOrdinal) {
-  *out = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR   ? 9
-         : attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR ? 0
-                                                                     : 1;
+  switch (attribute) {
+  case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+    *out = 9;
+    break;
+  case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+    *out = 0;
+    break;
+  case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
+  case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+    *out = 232448;
+    break;
+  case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK:
+    *out = 1024;
+    break;
+  default: // one processor
+    *out = 1;
+  }
   return CUDA_SUCCESS;
 }
 
@@ -197,6 +211,15 @@ EXPORT CudaResult cuModuleGetFunction(CudaFunction *out, CudaModule module,
                  : CUDA_ERROR_NOT_FOUND;
     }
   return CUDA_ERROR_NOT_FOUND;
+}
+
+/// The emulator gives each kernel what it needs.
+EXPORT CudaResult cuFuncGetAttribute(int *out, int, CudaFunction) {
+  *out = 0;
+  return CUDA_SUCCESS;
+}
+EXPORT CudaResult cuFuncSetAttribute(CudaFunction, int, int) {
+  return CUDA_SUCCESS;
 }
 
 EXPORT CudaResult cuModuleGetGlobal_v2(CudaAddress *out, size_t *outBytes,
