@@ -17,6 +17,7 @@
 
 #include "codegen/device/SourceArguments.h"
 #include "codegen/device/Threads.cuh"
+#include "codegen/device/VectorMask.h"
 
 namespace delta::device {
 
@@ -47,10 +48,11 @@ advanceSparse(const uint16_t *__restrict__ offsets,
   }
 }
 
-/// A whole tile; returns whether the thread changed anything.
+/// A whole tile. With `asks`, returns whether the thread changed anything; else
+/// the snapshot is not read, which may hold nothing yet.
 template <typename Bits>
 __device__ inline bool advanceWhole(const Bits *values, Bits *snapshot,
-                                    uint32_t count) {
+                                    uint32_t count, bool asks) {
   bool moved = false;
   uint32_t numVectors = 0;
   constexpr uint32_t Width = 16 / sizeof(Bits);
@@ -59,16 +61,14 @@ __device__ inline bool advanceWhole(const Bits *values, Bits *snapshot,
   for (uint32_t i = threadIdx.x; i < numVectors; i += BlockThreads) {
     uint4 value = __ldcs(reinterpret_cast<const uint4 *>(values) + i);
     uint4 *to = reinterpret_cast<uint4 *>(snapshot) + i;
-    uint4 old = *to;
-    if (((old.x ^ value.x) | (old.y ^ value.y) | (old.z ^ value.z) |
-         (old.w ^ value.w)) == 0)
+    if (asks && differing(*to, value) == 0)
       continue;
     moved = true;
-    *to = value;
+    __stcs(to, value);
   }
   for (uint32_t i = numVectors * Width + threadIdx.x; i < count;
        i += BlockThreads) {
-    moved |= snapshot[i] != values[i];
+    moved |= asks && snapshot[i] != values[i];
     snapshot[i] = values[i];
   }
   return moved;
@@ -84,7 +84,8 @@ __device__ inline void advanceTile(const AdvanceArguments &arguments,
       reinterpret_cast<Bits *>(tile.snapshot + arguments.snapshotShift);
   bool moved = true;
   if (place.isDense)
-    moved = advanceWhole(values, snapshot, tile.numElements);
+    moved = advanceWhole(values, snapshot, tile.numElements,
+                         arguments.moved != nullptr);
   else
     advanceSparse(arguments.offsets + place.offsetsAt, values, snapshot,
                   place.changed, threadIdx.x, BlockThreads);

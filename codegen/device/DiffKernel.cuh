@@ -279,6 +279,7 @@ private:
     const uint32_t inclusive = warpInclusive(own);
     const TileSums before = TilePlacing::place(arguments, slot, found);
     const uint32_t sent = found.whole ? slot.tile.numElements : found.changed;
+    __syncwarp(); // all have read what was found
     if (laneOf() < NumWorkerWarps)
       storage.ranks[turn.held][laneOf()] = inclusive - own;
     if (laneOf() == 0) {

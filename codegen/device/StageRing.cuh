@@ -199,7 +199,7 @@ private:
       keepRuns(storage.loadedRuns[warpOf()], storage.arguments, slot, segment);
   }
 
-  static constexpr uint32_t NoRuns = UINT32_MAX;
+  static constexpr uint32_t NoRuns = ~0u;
   uint64_t policy;
   SharedAddress to, from; ///< of the lane in the first stage
   uint32_t perStage = StageVectors;

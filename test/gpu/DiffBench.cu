@@ -230,7 +230,7 @@ int main(int argc, char **argv) {
   seal.sums = reinterpret_cast<uint64_t *>(clear + sumsAt);
   seal.numDone = reinterpret_cast<uint32_t *>(clear + countersAt + 128);
   seal.headers = allocate<uint8_t>(2 * HeaderBytes);
-  seal.orders = allocate<SyncOrders>(1);
+  seal.orders = uploaded(std::vector<SyncOrders>(1));
   seal.totals = diff.totals;
   AdvanceArguments advance = {};
   advance.tiles = deviceTiles;
