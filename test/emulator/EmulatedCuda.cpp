@@ -157,6 +157,12 @@ EXPORT CudaResult cuCtxPushCurrent_v2(CudaContext context) {
   return CUDA_SUCCESS;
 }
 
+EXPORT CudaResult cuCtxSetCurrent(CudaContext context) {
+  Driver::stack().assign(1, context);
+  return CUDA_SUCCESS;
+}
+EXPORT CudaResult cuCtxSynchronize() { return CUDA_SUCCESS; }
+
 EXPORT CudaResult cuCtxPopCurrent_v2(CudaContext *out) {
   if (Driver::stack().empty())
     return NoContext;
@@ -279,6 +285,16 @@ EXPORT CudaResult cuMemcpyAsync(CudaAddress to, CudaAddress from,
   });
 }
 
+EXPORT CudaResult cuMemcpyHtoD_v2(CudaAddress to, const void *from,
+                                  size_t numBytes) {
+  memcpy(pointerTo<void>(to), from, numBytes);
+  return CUDA_SUCCESS;
+}
+EXPORT CudaResult cuMemcpyDtoH_v2(void *to, CudaAddress from, size_t numBytes) {
+  memcpy(to, pointerTo<void>(from), numBytes);
+  return CUDA_SUCCESS;
+}
+
 EXPORT CudaResult cuMemsetD8Async(CudaAddress to, unsigned char value,
                                   size_t numBytes, CudaStream stream) {
   return onDevice([&](Device &device) {
@@ -328,6 +344,10 @@ EXPORT CudaResult cuStreamDestroy_v2(CudaStream stream) {
   return CUDA_SUCCESS;
 }
 EXPORT CudaResult cuStreamSynchronize(CudaStream) { return CUDA_SUCCESS; }
+EXPORT CudaResult cuStreamIsCapturing(CudaStream, int *out) {
+  *out = 0;
+  return CUDA_SUCCESS;
+}
 EXPORT CudaResult cuStreamWaitEvent(CudaStream, CudaEvent, unsigned) {
   return CUDA_SUCCESS;
 }

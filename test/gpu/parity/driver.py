@@ -8,6 +8,7 @@
 under a sanitizer."""
 
 import ctypes as c
+import os
 
 _address = c.c_uint64
 _size = c.c_size_t
@@ -41,7 +42,9 @@ class Cuda:
 
     def __init__(self) -> None:
         try:
-            self._library = c.CDLL("libcuda.so.1")
+            self._library = c.CDLL(
+                os.environ.get("DELTA_CUDA_DRIVER", "libcuda.so.1")
+            )
         except OSError as error:
             raise OSError(f"no CUDA driver: {error}") from error
         for name, arguments in FUNCTIONS:

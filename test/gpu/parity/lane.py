@@ -8,6 +8,7 @@
 keeps every message."""
 
 import random
+import struct
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from typing import Any
@@ -90,6 +91,8 @@ class Lane:
         self.plan = plan
         self.cuda = cuda_of(plan.target, cuda)
         self.exact = exact
+        #: The plan's fingerprint as messages have it.
+        self.name = struct.pack("<2Q", *plan.fingerprint)
         self.post = Post(self.cuda)
         self.sources = self._allocated(Side.SOURCE)
         self.destinations = self._allocated(Side.DESTINATION)

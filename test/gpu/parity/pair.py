@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from delta_sync import DeltaError, Sender, SyncStats
+from delta_sync import DeltaError, Plan, Sender, SyncStats
 
-from . import bits
+from . import bits, wire
 from .lane import Lane
 
 # Differences that are kept; a wrong kernel makes thousands.
@@ -105,7 +105,7 @@ class Pair:
     def both(self, what: str, call: Call, *, fails: bool | None = False) -> Any:
         """The same call on both. `fails`: whether it has to be refused, None
         where either may be. Returns what the host answered."""
-        answers = [outcome(call, lane) for lane in self.lanes]
+        answers = [outcome(call, lane, self.host.plan) for lane in self.lanes]
         self.counts["calls"] += 1
         if answers[0] != answers[1]:
             self.differ(f"{what}: host {answers[0]}, other {answers[1]}")
@@ -154,8 +154,9 @@ class Pair:
                 self.counts["messages"] += 1
                 self.counts["bytes"] += len(one)
                 self._same(
-                    f"message {way[0]} -> {way[1]}, round {round_}", one, two
-                )
+                    f"message {way[0]} -> {way[1]}, round {round_}", one,
+                    wire.of_plan(two, self.other.name, self.host.name),
+                )  # fmt: skip
 
     def memory(self, what: str) -> None:
         """All parameters of the receivers, and what lies around them."""
@@ -206,11 +207,15 @@ class Failure(tuple):
     """Status and text of a call that failed."""
 
 
-def outcome(call: Call, lane: Lane) -> Any:
+def outcome(call: Call, lane: Lane, like: Plan) -> Any:
+    """What a call answered, in the words of the plan `like`."""
     try:
         found = call(lane)
     except DeltaError as error:
-        return Failure((error.status.name, error.message))
+        own, theirs = (
+            "%016x%016x" % plan.fingerprint for plan in (lane.plan, like)
+        )
+        return Failure((error.status.name, error.message.replace(own, theirs)))
     if isinstance(found, SyncStats):
         return (
             found.elements, found.changed, found.tiles, found.dense_tiles,

@@ -172,8 +172,9 @@ class Script(Parts):
     ) -> None:
         """A message to one receiver, in memory of the host or of the GPU."""
         def stage(lane: Lane) -> None:
+            own = wire.of_plan(message, pair.host.name, lane.name)
             lane.receivers[destination].stage(
-                lane.post.lend(message, on_device=number % 3 > 0)
+                lane.post.lend(own, on_device=number % 3 > 0)
             )
 
         pair = self.pair

@@ -23,6 +23,7 @@ FIELDS = (
 )  # fmt: skip
 COVERED, HEADER, SECTION = 104, 112, 32
 COUNT_AT = 56
+PLAN = slice(16, 32)
 
 
 def mix(value: int) -> int:
@@ -63,6 +64,24 @@ def sealed(message: bytearray) -> bytes:
     seal = checksum(message[:COVERED] + seals)
     struct.pack_into("<Q", message, COVERED, seal)
     return bytes(message)
+
+
+def header_seal(message: bytes) -> int:
+    """The checksum of a header and of the checksums of its sections."""
+    seals = b"".join(message[begin : begin + 8] for begin, _ in sections(message))
+    return checksum(message[:COVERED] + seals)
+
+
+def of_plan(message: bytes, old: bytes, new: bytes) -> bytes:
+    """The message as another plan says it: plans of other snapshots have other
+    fingerprints, `old` and `new`. A wrong checksum of the header stays wrong."""
+    if old == new or len(message) < HEADER or message[PLAN] != old:
+        return message
+    made = bytearray(message)
+    made[PLAN] = new
+    if message[COVERED:HEADER] == struct.pack("<Q", header_seal(message)):
+        struct.pack_into("<Q", made, COVERED, header_seal(made))
+    return bytes(made)
 
 
 def torn(
