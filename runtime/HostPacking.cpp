@@ -170,3 +170,7 @@ Status HostPacking::cast(uint32_t, const float *, int64_t, int64_t) {
 }
 
 Status HostPacking::mark(uint32_t) { return needsBitmap(); }
+
+Status HostPacking::marks(bool, void *&, uint64_t &) { return needsBitmap(); }
+
+Status HostPacking::dropMarks() { return needsBitmap(); }

@@ -61,6 +61,8 @@ public:
   }
   Status cast(uint32_t, const float *, int64_t, int64_t) override;
   Status mark(uint32_t) override;
+  Status marks(bool ofExperts, void *&out, uint64_t &outBytes) override;
+  Status dropMarks() override;
   Status sumTerms(const delta_kernels_t &,
                   const std::vector<FingerprintTerm> &terms,
                   std::vector<uint64_t> &out) override {

@@ -45,6 +45,7 @@ namespace delta::runtime {
 enum class Extent {
   Changed, ///< what differs from the snapshot
   Whole,   ///< all elements, as the parameters have them
+  Replay,  ///< the same, to receivers that hold the version: no mark is taken
   Moved    ///< all elements of the rows that moved, as the snapshot has them
 };
 
@@ -121,10 +122,13 @@ public:
   /// Whether the snapshot has values, which experts that move need.
   virtual bool hasValues() const { return true; }
 
-  /// See sender_cast and sender_mark of the ABI.
+  /// See sender_cast, sender_mark, sender_marks and sender_drop_marks of the
+  /// ABI.
   virtual Status cast(uint32_t param, const float *values, int64_t first,
                       int64_t count) = 0;
   virtual Status mark(uint32_t param) = 0;
+  virtual Status marks(bool ofExperts, void *&out, uint64_t &outBytes) = 0;
+  virtual Status dropMarks() = 0;
 
   /// Sums of bits x a(row) x b(column), as Fingerprint.h says; waits for them.
   virtual Status sumTerms(const delta_kernels_t &kernels,

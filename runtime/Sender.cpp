@@ -162,7 +162,8 @@ Status Sender::pack(const char *call, uint64_t newVersion, Kind kind,
                     double diffSeconds, delta_sync_stats_t *outStats,
                     bool seals) {
   double begin = now();
-  Status status = packing->plan(kind == Kind::Seed    ? Extent::Whole
+  const Extent whole = newVersion == version ? Extent::Replay : Extent::Whole;
+  Status status = packing->plan(kind == Kind::Seed    ? whole
                                 : kind == Kind::Moved ? Extent::Moved
                                                       : Extent::Changed);
   pendingKind = kind;
@@ -287,6 +288,14 @@ Status Sender::cast(uint32_t param, const float *values, int64_t first,
 
 Status Sender::mark(uint32_t param) {
   return failure("mark", packing->mark(param));
+}
+
+Status Sender::marks(bool ofExperts, void *&out, uint64_t &outBytes) {
+  return failure("marks", packing->marks(ofExperts, out, outBytes));
+}
+
+Status Sender::dropMarks() {
+  return failure("drop_marks", packing->dropMarks());
 }
 
 /// Receivers get what they would hold if the expert had been there all along:

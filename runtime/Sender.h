@@ -76,10 +76,13 @@ public:
   Status seal();
   Status confirm(uint64_t version);
   Status advance();
-  /// See sender_cast and sender_mark of the ABI.
+  /// See sender_cast, sender_mark, sender_marks and sender_drop_marks of the
+  /// ABI.
   Status cast(uint32_t param, const float *values, int64_t first,
               int64_t count);
   Status mark(uint32_t param);
+  Status marks(bool ofExperts, void *&out, uint64_t &outBytes);
+  Status dropMarks();
   /// Where the receivers' experts are from now on; see sender_set_placement of
   /// the ABI.
   Status setPlacement(const uint32_t *experts, uint32_t numTables,

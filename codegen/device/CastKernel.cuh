@@ -95,24 +95,6 @@ __device__ inline void castValues(const CastArguments &arguments) {
   }
 }
 
-/// Body of the kernel; any number of blocks.
-template <typename Elements>
-__device__ inline void takeBits(const TakeArguments &arguments) {
-  uint4 *written = reinterpret_cast<uint4 *>(arguments.written);
-  uint4 *sent = reinterpret_cast<uint4 *>(arguments.sent);
-  const uint64_t numVectors = arguments.numBytes / 16;
-  for (uint64_t i = uint64_t(blockIdx.x) * BlockThreads + threadIdx.x;
-       i < numVectors; i += uint64_t(gridDim.x) * BlockThreads) {
-    uint4 bits = __ldcs(written + i);
-    if (!(bits.x | bits.y | bits.z | bits.w))
-      continue;
-    uint4 before = sent[i];
-    sent[i] = make_uint4(before.x | bits.x, before.y | bits.y,
-                         before.z | bits.z, before.w | bits.w);
-    written[i] = make_uint4(0, 0, 0, 0);
-  }
-}
-
 } // namespace delta::device
 
 #endif // DELTA_CODEGEN_DEVICE_CASTKERNEL_CUH

@@ -7,9 +7,11 @@
 
 #include "runtime/device/Bitmap.h"
 
-#include "codegen/device/PackFormat.h"
+#include "runtime/Replicas.h"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 using namespace delta::runtime;
 namespace device = delta::device;
@@ -23,11 +25,13 @@ Status Bitmap::create(std::shared_ptr<Device> on, const delta_tables_t &tables,
   owner = std::move(on);
   const Side side(tables, DELTA_SOURCE);
   const Expansion &expansion = shard.getExpansion();
-  uint64_t mostOnes = 0;
-  numBytes = 0;
+  auto typeOf = [&](const Param &param) -> const delta_class_t & {
+    return side.getClass(param.classIndex);
+  };
+  mostOnes = numBytes = 0;
   params.clear();
   for (const Param &param : expansion.params) {
-    const delta_class_t &type = side.getClass(param.classIndex);
+    const delta_class_t &type = typeOf(param);
     int64_t count =
         side.shapeOf(type, side.coordinates(expansion.rank)).numElements;
     uint64_t size = device::alignPart((uint64_t(count) + 7) / 8);
@@ -35,14 +39,27 @@ Status Bitmap::create(std::shared_ptr<Device> on, const delta_tables_t &tables,
       mostOnes = std::max(mostOnes, size);
       size = 0;
     }
-    params.push_back({numBytes, size, count, type.dtype, side.name(param)});
-    numBytes += size;
+    params.push_back({0, size, count, type.dtype, side.name(param)});
   }
-  // At least 16 bytes, so that there is something to point to.
-  numBytes = std::max(numBytes, device::PartAlignment);
-  Status status = memory.allocate(owner, 2 * numBytes);
+  for (bool ofExperts : {false, true}) {
+    if (ofExperts)
+      expertsAt = numBytes;
+    for (size_t i = 0; i < params.size(); ++i)
+      if ((typeOf(expansion.params[i]).num_experts != 0) == ofExperts) {
+        params[i].at = numBytes;
+        numBytes += params[i].size;
+      }
+  }
+  Status status = allocate(stream);
+  return status.failed() ? status : makeOthers(tables, shard, stream);
+}
+
+/// At least 16 bytes, so that there is something to point to.
+Status Bitmap::allocate(Stream stream) {
+  const uint64_t size = std::max(numBytes, device::PartAlignment);
+  Status status = memory.allocate(owner, size);
   if (!status.failed())
-    status = owner->fill(memory.as(), 0, 2 * numBytes, stream);
+    status = owner->fill(memory.as(), 0, size, stream);
   if (!status.failed())
     status = ones.allocate(owner, mostOnes);
   if (!status.failed() && mostOnes)
@@ -50,26 +67,78 @@ Status Bitmap::create(std::shared_ptr<Device> on, const delta_tables_t &tables,
   return status;
 }
 
+/// What the rank holds of rows with several holders, less what it sends.
+Status Bitmap::makeOthers(const delta_tables_t &tables, const Shard &shard,
+                          Stream stream) {
+  const Expansion &expansion = shard.getExpansion();
+  std::map<std::tuple<uint32_t, uint32_t, uint32_t, uint32_t>,
+           std::pair<int64_t, int64_t>>
+      own;
+  for (const Row &row : expansion.rows)
+    own[{row.box, row.layer, row.expert, row.param}] = {row.tileBegin,
+                                                        row.tileEnd};
+  std::vector<device::OtherRow> rows;
+  numOtherTiles = 0;
+  auto add = [&](const ReplicaRow &row, int64_t begin, int64_t end) {
+    if (begin == end || !params[row.param].size)
+      return;
+    rows.push_back({owner->getBoxes() + row.box,
+                    memory.as<uint32_t>(params[row.param].at), row.expertOffset,
+                    begin, numOtherTiles});
+    numOtherTiles += end - begin;
+  };
+  for (const ReplicaRow &row : replicaRows(Expander(tables), expansion.rank)) {
+    const int64_t numTiles = tables.boxes[row.box].num_tiles;
+    auto found = own.find({row.box, row.layer, row.expert, row.param});
+    auto [begin, end] = found == own.end()
+                            ? std::pair<int64_t, int64_t>(numTiles, numTiles)
+                            : found->second;
+    add(row, 0, begin);
+    add(row, end, numTiles);
+  }
+  numOtherRows = int64_t(rows.size());
+  const uint64_t size = rows.size() * sizeof(device::OtherRow);
+  Status status = others.allocate(owner, size);
+  if (!status.failed() && size)
+    status = owner->copy(others.as(), rows.data(), size, stream);
+  return status.failed() ? status : owner->wait(stream);
+}
+
 std::vector<const uint32_t *> Bitmap::bitsOf(const Shard &shard) const {
   std::vector<const uint32_t *> out;
   if (isUsed())
     for (const Row &row : shard.getExpansion().rows) {
       const Bits &bits = params[row.param];
-      out.push_back(bits.size ? memory.as<const uint32_t>(numBytes + bits.at)
-                              : ones.as<const uint32_t>());
+      out.push_back(bits.size ? memory.as<const uint32_t>(bits.at) : getOnes());
     }
   return out;
 }
 
-device::TakeArguments Bitmap::takeArguments() const {
-  return {memory.as(), memory.as(numBytes), numBytes};
+Status Bitmap::marksOf(bool ofExperts, void *&out, uint64_t &outBytes) const {
+  Status status = requireUsed();
+  if (status.failed())
+    return status;
+  out = memory.as(ofExperts ? expertsAt : 0);
+  outBytes = ofExperts ? numBytes - expertsAt : expertsAt;
+  return {};
+}
+
+device::DropArguments Bitmap::dropArguments() const {
+  return {others.as<const device::OtherRow>(), numOtherRows, numOtherTiles};
+}
+
+Status Bitmap::requireUsed() const {
+  if (isUsed())
+    return {};
+  return Status::error(DELTA_INVALID_ARGUMENT,
+                       "the plan has values as its snapshot, required: "
+                       "sync.snapshot \"bitmap\"");
 }
 
 Status Bitmap::findParam(uint32_t param) const {
-  if (!isUsed())
-    return Status::error(DELTA_INVALID_ARGUMENT,
-                         "the plan has values as its snapshot, required: "
-                         "sync.snapshot \"bitmap\"");
+  Status status = requireUsed();
+  if (status.failed())
+    return status;
   if (param >= params.size())
     return Status::error(DELTA_INVALID_ARGUMENT,
                          "parameter %u, the rank has %zu", param,
@@ -111,8 +180,4 @@ Status Bitmap::mark(uint32_t param, Stream stream) {
     return status;
   return owner->fill(memory.as(params[param].at), 0xff, params[param].size,
                      stream);
-}
-
-Status Bitmap::clear(Stream stream) {
-  return owner->fill(memory.as(numBytes), 0, numBytes, stream);
 }

@@ -6,14 +6,17 @@
 //===----------------------------------------------------------------------===//
 ///
 /// \file
-/// A sender without a snapshot: one bit for each element of the parameters of
-/// 16 bits, set by who writes them. There are two sets of bits, each 1/16 of
-/// the parameters. A compare moves what was written to what is being sent, so a
-/// cast that comes before the acknowledgement is kept for the next sync; the
-/// acknowledgement clears what is being sent, an abort leaves it.
+/// A sender without a snapshot: one bit, a mark, for each element of the
+/// parameters of 16 bits, set by who writes them: 1/16 of the parameters.
+/// A compare clears the marks of what it packs, so a cast that comes after it
+/// is kept for the next sync. What did not arrive is marked again by the packed
+/// delta (codegen/device/MarkKernel.cuh); runtime/README.md has the rule.
 ///
 /// A parameter of another type (a router's bias, a state in fp32) is not
 /// written by a cast. It counts as written whole at every sync.
+///
+/// Marks of parameters with experts lie behind those of the others, for they
+/// have other replicas.
 ///
 //===----------------------------------------------------------------------===//
 
@@ -28,23 +31,26 @@ namespace delta::runtime {
 
 class Bitmap {
 public:
-  /// Allocates and zeroes bits for all parameters of the rank.
+  /// Allocates and zeroes marks for all parameters of the rank.
   Status create(std::shared_ptr<Device> on, const delta_tables_t &tables,
                 const Shard &shard, Stream stream);
   bool isUsed() const { return memory.getNumBytes() != 0; }
 
-  /// For each row of `shard` the bits of its parameter that are being sent.
+  /// For each row of `shard` the marks of its parameter.
   std::vector<const uint32_t *> bitsOf(const Shard &shard) const;
+  /// What rows have there whose parameter has no marks.
+  const uint32_t *getOnes() const { return ones.as<const uint32_t>(); }
 
-  device::TakeArguments takeArguments() const;
+  /// The marks of all parameters with experts, or without: bytes of them.
+  Status marksOf(bool ofExperts, void *&out, uint64_t &outBytes) const;
+  /// For the tiles that other ranks send; numTiles may be 0.
+  device::DropArguments dropArguments() const;
   /// Fails where the parameter or its elements are not there, or have no bits.
   Status castArguments(const Shard &shard, uint32_t param, const float *values,
                        int64_t first, int64_t count,
                        device::CastArguments &out) const;
   /// As if the parameter had been written whole.
   Status mark(uint32_t param, Stream stream);
-  /// What is being sent has arrived.
-  Status clear(Stream stream);
 
 private:
   struct Bits {
@@ -54,13 +60,22 @@ private:
     delta_dtype_t dtype;
     std::string name;
   };
+  Status requireUsed() const;
   Status findParam(uint32_t param) const;
+  Status allocate(Stream stream);
+  Status makeOthers(const delta_tables_t &tables, const Shard &shard,
+                    Stream stream);
 
   std::shared_ptr<Device> owner;
   std::vector<Bits> params;
-  uint64_t numBytes = 0; ///< of one of the two sets
-  DeviceBuffer memory;   ///< written, being sent
-  DeviceBuffer ones;     ///< for parameters of other types
+  uint64_t expertsAt = 0; ///< bytes before the marks of experts
+  uint64_t numBytes = 0;
+  uint64_t mostOnes = 0; ///< bytes
+  DeviceBuffer memory;
+  DeviceBuffer ones; ///< for parameters of other types
+  /// Tiles of the rank's parameters that other ranks send.
+  DeviceBuffer others;
+  int64_t numOtherRows = 0, numOtherTiles = 0;
 };
 
 } // namespace delta::runtime

@@ -47,8 +47,12 @@ device::AdvanceArguments DevicePacking::advanceArguments(bool asks) const {
 
 Status DevicePacking::advance(bool isUnsure) {
   Status status = requireSame(*work);
-  if (status.failed() || !snapshot.hasValues() || work->totals().sent == 0)
+  if (status.failed() || work->totals().sent == 0)
     return status;
+  if (!snapshot.hasValues())
+    return isUnsure && extent == Extent::Changed
+               ? enqueueRestore(/*isSent=*/true)
+               : Status();
   hasUnsure |= isUnsure;
   if (snapshot.isUploaded())
     return advanceOnHost(isUnsure);
@@ -157,11 +161,13 @@ Status DevicePacking::uploadUnsure() {
   return status;
 }
 
+/// Marks that were set meanwhile stay. Where a compare came too early, what it
+/// has taken must not be forgotten, either.
 Status DevicePacking::settle() {
-  Status status;
-  if (bitmap.isUsed())
-    status = bitmap.clear(stream);
-  if (status.failed() || !hasUnsure)
+  Status status = requireSame(*work);
+  if (!status.failed() && bitmap.isUsed())
+    status = forgetTaken();
+  if (status.failed() || !(hasUnsure || bitmap.isUsed()))
     return status;
   std::fill(hostUnsure.begin(), hostUnsure.end(), uint8_t(0));
   hasUnsure = false;

@@ -54,7 +54,7 @@ Status DevicePacking::allocate(uint64_t chunkBytes) {
   return status;
 }
 
-static const char *textOf(MemoryKind kind) {
+const char *DevicePacking::textOf(MemoryKind kind) {
   switch (kind) {
   case MemoryKind::Host:
     return "memory of the host";
@@ -96,7 +96,8 @@ Status DevicePacking::makeTables(const Shard &of, const SourceTables *like,
   Status status = made->create(device, of, snapshot, like, alsoTo);
   if (!status.failed())
     status = made->upload(bitmap.bitsOf(of), stream);
-  // A graph that is launched too early finds that nothing is packed.
+  // A graph that is launched too early finds that nothing is packed, and the
+  // first compare that no mark is taken.
   if (!status.failed())
     status = made->clear(stream);
   if (!status.failed())
@@ -105,7 +106,9 @@ Status DevicePacking::makeTables(const Shard &of, const SourceTables *like,
 }
 
 Status DevicePacking::replace(Shard &next) {
-  Status status = device->wait(stream);
+  Status status = restoreMarks();
+  if (!status.failed())
+    status = device->wait(stream);
   if (!status.failed())
     status = requireAdvanced();
   std::unique_ptr<SourceTables> made;
@@ -113,7 +116,7 @@ Status DevicePacking::replace(Shard &next) {
     status = makeTables(next, work.get(), /*alsoTo=*/{}, made);
   if (!status.failed())
     status = reserveStreams(made->getNumSections());
-  if (!status.failed() && hasUnsure)
+  if (!status.failed() && (hasUnsure || bitmap.isUsed()))
     status = moveUnsure(made->tilesIn(*work));
   if (status.failed())
     return status;
@@ -186,7 +189,9 @@ Status DevicePacking::setCapacity(uint64_t elements) {
                                       DefaultShare,
                                   shard->getLargestTile());
   const uint64_t before = capacity;
-  Status status = device->wait(stream);
+  Status status = restoreMarks();
+  if (!status.failed())
+    status = device->wait(stream);
   if (status.failed())
     return status;
   status = allocateStreams(elements, work->getNumSections());
@@ -210,9 +215,11 @@ Status DevicePacking::reserveStreams(uint64_t numSections) {
   return status;
 }
 
-/// The old streams go first, so that both need not fit.
+/// The old streams go first, so that both need not fit; with them what was
+/// compared and not packed.
 Status DevicePacking::allocateStreams(uint64_t elements, uint64_t numSections) {
   capacity = 0;
+  work->totals().reserved = 1;
   offsets.release();
   values.release();
   hostOffsets.release();
@@ -239,41 +246,4 @@ Status DevicePacking::allocateStreams(uint64_t elements, uint64_t numSections) {
 uint64_t DevicePacking::getBufferBytes() const {
   return offsets.getNumBytes() + values.getNumBytes() + work->getNumBytes() +
          (moved ? moved->getNumBytes() : 0);
-}
-
-//===----------------------------------------------------------------------===//
-// Bits
-//===----------------------------------------------------------------------===//
-
-Status DevicePacking::cast(uint32_t param, const float *from, int64_t first,
-                           int64_t count) {
-  device::CastArguments arguments;
-  Status status =
-      bitmap.castArguments(*shard, param, from, first, count, arguments);
-  if (status.failed() || count == 0)
-    return status;
-  if (device->kindOf(from) != MemoryKind::Device)
-    return Status::error(DELTA_INVALID_ARGUMENT, "values: %s, required: %s",
-                         textOf(device->kindOf(from)),
-                         textOf(MemoryKind::Device));
-  // A thread takes 8 elements.
-  return launch(DeviceKernel::Cast,
-                uint64_t(count) / (8 * shapeOf(DeviceKernel::Cast).numThreads) +
-                    1,
-                &arguments);
-}
-
-Status DevicePacking::mark(uint32_t param) {
-  return bitmap.mark(param, stream);
-}
-
-/// What was written is now being sent.
-Status DevicePacking::takeBits() {
-  if (!bitmap.isUsed())
-    return {};
-  const device::TakeArguments arguments = bitmap.takeArguments();
-  return launch(
-      DeviceKernel::Take,
-      arguments.numBytes / (16 * shapeOf(DeviceKernel::Take).numThreads) + 1,
-      &arguments);
 }

@@ -10,7 +10,8 @@
 /// when it is made, and by setCapacity, replace and begin; a sync takes none.
 ///
 ///   compare   one fill, then Diff (for each chunk of a pageable snapshot);
-///             totals and places of sections are copied to pinned memory
+///             totals and places of sections are copied to pinned memory.
+///             With a bitmap, Restore before it and Take behind it
 ///   wait      the one time that a sync waits before it sends
 ///   seal      Seal: checksums and headers; finish waits
 ///   advance   Advance, or threads of the host for a pageable snapshot
@@ -76,6 +77,8 @@ public:
   Status cast(uint32_t param, const float *values, int64_t first,
               int64_t count) override;
   Status mark(uint32_t param) override;
+  Status marks(bool ofExperts, void *&out, uint64_t &outBytes) override;
+  Status dropMarks() override;
   Status sumTerms(const delta_kernels_t &kernels,
                   const std::vector<FingerprintTerm> &terms,
                   std::vector<uint64_t> &out) override;
@@ -88,6 +91,7 @@ private:
     return extent == Extent::Moved ? *moved : *work;
   }
   SourceTables &active() { return extent == Extent::Moved ? *moved : *work; }
+  static const char *textOf(MemoryKind kind);
   device::DiffMode modeOf(Extent of) const;
   bool isChunked(Extent of) const;
   template <typename Body>
@@ -104,7 +108,14 @@ private:
   Status reserveStreams(uint64_t numSections);
 
   Status launch(DeviceKernel kernel, uint64_t numBlocks, const void *arguments);
-  Status takeBits();
+  Status launchWarps(DeviceKernel kernel, int64_t numTiles,
+                     const void *arguments);
+  bool takesMarks(Extent of) const;
+  device::MarkedTiles markedTiles() const;
+  Status takeMarks(Extent of, int64_t begin, int64_t end);
+  Status enqueueRestore(bool isSent);
+  Status restoreMarks();
+  Status forgetTaken();
   Status enqueueDiff(SourceTables &rows, Extent of, int64_t begin, int64_t end);
   Status enqueueChunk(const SourceTables &rows, Extent of, uint32_t chunk,
                       const device::DiffArguments &arguments);
@@ -137,7 +148,7 @@ private:
   DeviceBuffer offsets, values; ///< the streams
   /// Of the work's tiles: not 0: counts as changed in all elements.
   DeviceBuffer unsure;
-  bool hasUnsure = false;          ///< some of them may not be 0
+  bool hasUnsure = false;          ///< some may not be 0; with a bitmap, always
   Buffer hostOffsets, hostValues;  ///< for a pageable snapshot
   std::vector<uint8_t> hostUnsure; ///< likewise
   bool isUnsureStale = false;      ///< the device has not got all of it

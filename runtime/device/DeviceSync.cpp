@@ -29,15 +29,21 @@ Status DevicePacking::launch(DeviceKernel kernel, uint64_t numBlocks,
 }
 
 device::DiffMode DevicePacking::modeOf(Extent of) const {
-  return of == Extent::Whole    ? device::DiffWhole
-         : of == Extent::Moved  ? device::DiffSnapshot
-         : snapshot.hasValues() ? device::DiffDelta
-                                : device::DiffBits;
+  switch (of) {
+  case Extent::Whole:
+  case Extent::Replay:
+    return device::DiffWhole;
+  case Extent::Moved:
+    return device::DiffSnapshot;
+  case Extent::Changed:
+    break;
+  }
+  return snapshot.hasValues() ? device::DiffDelta : device::DiffBits;
 }
 
 /// Whether a launch has a part for each chunk: it reads what is uploaded.
 bool DevicePacking::isChunked(Extent of) const {
-  return snapshot.isUploaded() && of != Extent::Whole;
+  return snapshot.isUploaded() && modeOf(of) != device::DiffWhole;
 }
 
 /// Calls body(chunk, begin, end) for the chunks of tiles [begin, end).
@@ -93,6 +99,8 @@ Status DevicePacking::enqueueDiff(SourceTables &rows, Extent of, int64_t begin,
         arguments.capacity = capacity;
         status = enqueueChunk(rows, of, chunk, arguments);
       });
+  if (!status.failed())
+    status = takeMarks(of, begin, end);
   return status.failed() ? status : rows.readBack(stream);
 }
 
@@ -117,7 +125,7 @@ Status DevicePacking::compare() {
   work->totals().reserved = 1;
   Status status = uploadUnsure();
   if (!status.failed())
-    status = takeBits();
+    status = enqueueRestore(/*isSent=*/false);
   if (!status.failed())
     status = enqueueDiff(*work, Extent::Changed, 0, work->getNumTiles());
   compareLaunches = numLaunches;
@@ -150,9 +158,7 @@ Status DevicePacking::plan(Extent newExtent) {
     return status;
   }
   numLaunches = 0;
-  Status status;
-  if (extent == Extent::Whole)
-    status = takeBits();
+  Status status = restoreMarks();
   if (status.failed())
     return status;
   wholeLaunches = numLaunches;
@@ -259,12 +265,15 @@ PackCounts DevicePacking::getCounts() const {
     ++counts.launches; // seal
     return counts;
   }
-  // Those to come: compare, seal and advance of each round.
-  const bool advances = advancesByKernel() && extent != Extent::Moved;
+  // Those to come: compare, seal, and advance or take of each round.
+  const bool advances = snapshot.hasValues()
+                            ? advancesByKernel() && extent != Extent::Moved
+                            : extent == Extent::Changed;
   for (uint32_t i = 0; i < numRounds; ++i) {
     auto [begin, end] = rounds.getRange(i);
-    counts.launches +=
-        countDiffs(begin, end) + 1 + (advances && rounds.getNumSent(i) != 0);
+    counts.launches += countDiffs(begin, end) + 1 +
+                       (advances && rounds.getNumSent(i) != 0) +
+                       takesMarks(extent);
   }
   return counts;
 }

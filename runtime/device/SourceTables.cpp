@@ -131,6 +131,7 @@ void SourceTables::layOut() {
   bitsAt = take(shard->getRows().size() * sizeof(uint32_t *));
   // One counter for each chunk, one for the advance, one of blocks.
   countersAt = clearedAt = take((chunkEnds.size() + 2) * sizeof(uint64_t));
+  takenAt = take(sizeof(device::TakenTiles));
   totalsAt = take(TotalsBytes);
   take(numSections * sizeof(device::SectionPlace));
   sumsAt = take(numSections * sizeof(uint64_t));
@@ -282,6 +283,13 @@ device::AdvanceArguments SourceTables::advanceArguments(bool asks) const {
 Status SourceTables::sendOrders(Stream stream) {
   return owner->copy(memory.as(mayAdvanceAt), &orders().mayAdvance,
                      sizeof(uint32_t), stream);
+}
+
+device::MarkedTiles SourceTables::markedTiles() const {
+  return {memory.as<const device::SourceTile>(tilesAt),
+          memory.as<const device::SourceRow>(rowsAt),
+          memory.as<const device::TilePlace>(placesAt),
+          memory.as<uint32_t *const>(bitsAt), nullptr};
 }
 
 Status SourceTables::readBack(Stream stream) {

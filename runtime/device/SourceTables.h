@@ -13,7 +13,8 @@
 ///   read      rows, tiles, sections, messages, sections of messages, pointers
 ///             to bits
 ///   cleared   at the begin of a round, with one fill: words of the look-back,
-///             counters, totals and places of sections, sums, heads
+///             counters, the tiles of taken marks, totals and places of
+///             sections, sums, heads
 ///   written   sums of the look-back, places of tiles, headers of messages
 ///
 /// In pinned memory: what the host tells the kernels of a sync (SyncOrders),
@@ -24,7 +25,7 @@
 #ifndef DELTA_RUNTIME_DEVICE_SOURCETABLES_H
 #define DELTA_RUNTIME_DEVICE_SOURCETABLES_H
 
-#include "codegen/device/SourceArguments.h"
+#include "codegen/device/BitmapArguments.h"
 #include "runtime/Shard.h"
 #include "runtime/device/Device.h"
 #include "runtime/device/Snapshot.h"
@@ -79,6 +80,14 @@ public:
   device::SealArguments sealArguments() const;
   /// `asks`: whether it may, when it runs.
   device::AdvanceArguments advanceArguments(bool asks) const;
+  /// What marks hand to their kernels, but for `ones`.
+  device::MarkedTiles markedTiles() const;
+  device::TakenTiles *taken() const {
+    return memory.as<device::TakenTiles>(takenAt);
+  }
+  const device::DiffTotals *totalsOfDevice() const {
+    return memory.as<const device::DiffTotals>(totalsAt);
+  }
 
   device::SyncOrders &orders() const {
     return *pinned.as<device::SyncOrders>();
@@ -136,7 +145,7 @@ private:
   // Places in `memory`.
   uint64_t rowsAt = 0, tilesAt = 0, sectionsAt = 0, messagesAt = 0;
   uint64_t messageSectionsAt = 0, bitsAt = 0;
-  uint64_t clearedAt = 0, countersAt = 0, totalsAt = 0, sumsAt = 0;
+  uint64_t clearedAt = 0, countersAt = 0, takenAt = 0, totalsAt = 0, sumsAt = 0;
   uint64_t lookBackAt = 0, headsAt = 0, clearedEnd = 0;
   uint64_t inclusiveAt = 0, placesAt = 0, headersAt = 0, mayAdvanceAt = 0;
   uint64_t headBytes = 0, memoryBytes = 0;

@@ -14,6 +14,7 @@
 #include "codegen/device/DiffKernel.cuh"
 #include "codegen/device/FingerprintKernel.cuh"
 #include "codegen/device/FrameKernel.cuh"
+#include "codegen/device/MarkKernel.cuh"
 #include "codegen/device/ScatterKernel.cuh"
 #include "codegen/device/SealKernel.cuh"
 #include "codegen/device/StageKernel.cuh"

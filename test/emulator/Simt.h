@@ -246,6 +246,11 @@ template <typename T, typename V> T atomicAdd(T *to, V value) {
   *to = T(old + T(value));
   return old;
 }
+template <typename T, typename V> T atomicAnd(T *to, V value) {
+  T old = *to;
+  *to = T(old & T(value));
+  return old;
+}
 template <typename T, typename V> T atomicOr(T *to, V value) {
   T old = *to;
   *to = T(old | T(value));

@@ -103,7 +103,7 @@ def test_every_snapshot_and_kernel_is_sanitized_or_compared() -> None:
         assert sum(snapshot in case.snapshots for case in cases) >= 4
     names = {f"{c.name}-{kind}" for c in cases for kind in c.snapshots}
     assert names >= set(run.SANITIZED)
-    assert len(kernels.known()) == 14
+    assert len(kernels.known()) == 16
     assert {"delta_diff", "delta_fingerprint"} <= set(kernels.known())
 
 

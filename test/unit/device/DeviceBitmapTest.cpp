@@ -11,59 +11,22 @@
 ///
 //===----------------------------------------------------------------------===//
 
-#include "Twins.h"
-
-#include "codegen/device/ValueOps.h"
+#include "Casts.h"
 
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 using namespace delta::test;
 using namespace delta::runtime;
-namespace device = delta::device;
 
 namespace {
 
-/// An fp32 value that is rounded to `bits`, as far from it as it may be: a tie
-/// where the bits are even, just less where they are odd.
-float valueOf(delta_dtype_t dtype, uint64_t bits) {
-  bool isOdd = bits & 1;
-  if (dtype == DELTA_BF16)
-    return device::floatOfBits(device::Bf16::toFp32(uint16_t(bits)) +
-                               (isOdd ? 0x7fff : 0x8000));
-  uint32_t exponent = bits >> 10 & 31;
-  uint32_t more = exponent == 0 || exponent == 31 ? 0 : isOdd ? 0xfff : 0x1000;
-  return device::floatOfBits(device::Fp16::toFp32(uint16_t(bits)) + more);
-}
-
-Geometry make(uint32_t tp, uint32_t dp, uint32_t ep) {
-  Geometry geometry;
-  geometry.tp = tp;
-  geometry.dp = dp;
-  geometry.ep = ep;
-  return geometry;
-}
-
-/// What mixedModel has of 16 bits, or all of it.
-std::vector<Matrix> model(const Geometry &source, const Geometry &destination,
-                          bool only16) {
-  std::vector<Matrix> out = mixedModel(source, destination);
-  std::vector<Matrix> kept;
-  for (const Matrix &matrix : out)
-    // An op may hide a change from who compares behind it.
-    if (!only16 || (matrix.op == DELTA_VALUE_ID &&
-                    (matrix.dtype == DELTA_BF16 || matrix.dtype == DELTA_FP16)))
-      kept.push_back(matrix);
-  return kept;
-}
-
 class DeviceBitmapTest : public testing::Test {
 protected:
-  explicit DeviceBitmapTest(bool only16 = true, Geometry from = make(2, 1, 2),
+  explicit DeviceBitmapTest(bool only16 = true,
+                            Geometry from = geometryOf(2, 1, 2),
                             bool unaligned = false)
       : source(from), plan(source, destination, true, 2, 4,
-                           model(source, destination, only16)),
+                           bitmapModel(source, destination, only16)),
         cluster(plan), twins(plan.getTables(), cluster.sourceMemory,
                              cluster.senders, options(unaligned)) {
     cluster.fill();
@@ -92,22 +55,12 @@ protected:
 
   /// In three pieces that begin anywhere.
   void cast(uint32_t rank, uint32_t param) {
-    const RankMemory &host = *cluster.sourceMemory[rank];
-    const int64_t count = host.getNumElements(param);
-    delta_dtype_t dtype = cluster.sourceMemory[rank]->getBound()[param].dtype;
-    DeviceBuffer values;
-    ASSERT_FALSE(values.allocate(twins.device, uint64_t(count) * sizeof(float))
-                     .failed());
-    for (int64_t i = 0; i < count; ++i)
-      values.as<float>()[i] = valueOf(dtype, host.get(param, i));
+    const int64_t count = cluster.sourceMemory[rank]->getNumElements(param);
     const int64_t cuts[] = {0, std::min<int64_t>(count, 5),
                             std::max<int64_t>(count - 13, count / 2), count};
-    for (int piece = 0; piece < 3; ++piece) {
-      Status status = twins.senders[rank]->cast(
-          param, values.as<float>() + cuts[piece], cuts[piece],
-          std::max<int64_t>(cuts[piece + 1] - cuts[piece], 0));
-      EXPECT_FALSE(status.failed()) << status.getText();
-    }
+    for (int piece = 0; piece < 3; ++piece)
+      castElements(twins, *cluster.sourceMemory[rank], rank, param, cuts[piece],
+                   std::max<int64_t>(cuts[piece + 1] - cuts[piece], 0));
   }
 
   uint64_t numSteps = 0;
@@ -119,12 +72,12 @@ protected:
 
 class UnalignedBitmapTest : public DeviceBitmapTest {
 protected:
-  UnalignedBitmapTest() : DeviceBitmapTest(true, make(1, 1, 1), true) {}
+  UnalignedBitmapTest() : DeviceBitmapTest(true, geometryOf(1, 1, 1), true) {}
 };
 
 class MixedBitmapTest : public DeviceBitmapTest {
 protected:
-  MixedBitmapTest() : DeviceBitmapTest(false, make(1, 1, 1)) {}
+  MixedBitmapTest() : DeviceBitmapTest(false, geometryOf(1, 1, 1)) {}
   uint64_t numOf(uint32_t param) const {
     return uint64_t(cluster.sourceMemory[0]->getNumElements(param));
   }
@@ -236,6 +189,56 @@ TEST_F(DeviceBitmapTest, AnAbortKeepsTheBits) {
   EXPECT_EQ(twins.numChanged, 0u);
 }
 
+/// What was compared, but not packed, is compared again.
+TEST_F(DeviceBitmapTest, ACompareMayBeRepeated) {
+  step(0.1);
+  for (auto &sender : twins.senders) {
+    EXPECT_FALSE(sender->compare().failed());
+    EXPECT_FALSE(sender->compare().failed());
+  }
+  step(0.1);
+  twins.diff(2);
+  EXPECT_GT(twins.numChanged, 0u);
+  twins.send();
+  twins.acknowledge(2);
+  twins.diff(3);
+  EXPECT_EQ(twins.numChanged, 0u);
+}
+
+/// The memory of what was packed goes, and its marks do not.
+TEST_F(DeviceBitmapTest, AnAbortKeepsTheBitsUnderAnotherCapacity) {
+  step(0.1);
+  twins.diff(2);
+  twins.abort();
+  twins.setCapacity(0.5);
+  step(0.1);
+  twins.diff(2);
+  twins.send();
+  twins.acknowledge(2);
+  twins.diff(3);
+  EXPECT_EQ(twins.numChanged, 0u);
+}
+
+/// Tiles of rounds that were sent are unsure; those of the round that failed
+/// and of those to come keep their marks.
+TEST_F(DeviceBitmapTest, SendsUnsureTilesWholeAfterABrokenSync) {
+  twins.setCapacity(0.1);
+  step(0.4);
+  twins.diff(2);
+  uint64_t perRound = cluster.senders[0]->getPacking().getDestinations().size();
+  EXPECT_GT(twins.mostRounds(), 3u);
+  EXPECT_GT(twins.send(2 * perRound + 1), 0u);
+  twins.abort();
+  step(0.01);
+  twins.areCountsEqual = false;
+  twins.diff(2);
+  EXPECT_GT(twins.numChanged, 0u);
+  twins.send();
+  twins.acknowledge(2);
+  twins.diff(3);
+  EXPECT_EQ(twins.numChanged, 0u);
+}
+
 TEST_F(DeviceBitmapTest, AFullSyncTakesAllBits) {
   step(0.1);
   twins.seed(2);
@@ -254,6 +257,62 @@ TEST_F(DeviceBitmapTest, AFullSyncTakesAllBits) {
   twins.diff(4);
   EXPECT_GT(twins.numChanged, 0u);
   twins.send();
+}
+
+/// So that a compare can be captured in a graph.
+TEST_F(DeviceBitmapTest, NoArgumentOfACompareChanges) {
+  using Launches = std::vector<EmulatedDevice::Launch>;
+  Launches first;
+  for (uint64_t version = 2; version < 6; ++version) {
+    step(0.05 * double(version));
+    const uint64_t numWaits = twins.device->numWaits;
+    twins.device->launches.clear();
+    EXPECT_FALSE(twins.senders[0]->compare().failed());
+    EXPECT_EQ(twins.device->numWaits, numWaits);
+    const Launches launches = twins.device->launches;
+    if (version == 2)
+      first = launches;
+    EXPECT_TRUE(std::equal(first.begin(), first.end(), launches.begin(),
+                           launches.end(), [](const auto &a, const auto &b) {
+                             return a.kernel == b.kernel &&
+                                    a.numBlocks == b.numBlocks &&
+                                    a.arguments == b.arguments;
+                           }));
+    twins.diff(version);
+    twins.send();
+    version % 2 ? twins.abort() : twins.acknowledge(version);
+    if (version % 2) { // and a full sync changes nothing either
+      twins.seed(version);
+      twins.send();
+      twins.acknowledge(version);
+    }
+  }
+}
+
+TEST_F(DeviceBitmapTest, CountsTheKernelsThatItStarts) {
+  uint64_t version = 1;
+  for (double capacity : {1.0, 0.1}) {
+    twins.setCapacity(capacity);
+    for (double share : {0.0, 0.05, 0.9, -1.0}) {
+      if (share > 0)
+        step(share);
+      Recorder recorder;
+      delta_sync_stats_t stats = {};
+      Sender &sender = *twins.senders[0];
+      twins.device->launches.clear();
+      Status status = share < 0 ? sender.seed(++version, &stats)
+                                : sender.diff(++version, &stats);
+      EXPECT_FALSE(status.failed()) << status.getText();
+      EXPECT_FALSE(sender.send(recorder.transport()).failed());
+      EXPECT_EQ(twins.device->launches.size(), stats.launches);
+      if (sender.getNumRounds() == 1) {
+        EXPECT_LE(stats.launches, 4u);
+      }
+      twins.device->launches.clear();
+      EXPECT_FALSE(sender.acknowledge(version).failed());
+      EXPECT_TRUE(twins.device->launches.empty());
+    }
+  }
 }
 
 TEST_F(MixedBitmapTest, OtherTypesAreSentWhole) {
@@ -314,6 +373,13 @@ TEST_F(MixedBitmapTest, RefusesWhatHasNoBits) {
             "current device");
   EXPECT_FALSE(sender.mark(norm).failed());
   // Of the other plans.
+  void *marks = nullptr;
+  uint64_t numBytes = 0;
+  const std::string needsBitmap = "the plan has values as its snapshot, "
+                                  "required: sync.snapshot \"bitmap\"";
+  EXPECT_EQ(text(cluster.senders[0]->marks(false, marks, numBytes)),
+            "rank 0: marks: the plan is for the host, required: one for CUDA "
+            "with sync.snapshot \"bitmap\"");
   EXPECT_EQ(text(cluster.senders[0]->mark(0)),
             "rank 0: mark: the plan is for the host, required: one for CUDA "
             "with sync.snapshot \"bitmap\"");
@@ -321,6 +387,9 @@ TEST_F(MixedBitmapTest, RefusesWhatHasNoBits) {
   others.snapshot = DELTA_SNAPSHOT_PINNED;
   Twins valued(plan.getTables(), cluster.sourceMemory, cluster.senders, others);
   EXPECT_EQ(text(valued.senders[0]->cast(0, from, 0, 1)),
-            "rank 0: cast: the plan has values as its snapshot, required: "
-            "sync.snapshot \"bitmap\"");
+            "rank 0: cast: " + needsBitmap);
+  EXPECT_EQ(text(valued.senders[0]->marks(true, marks, numBytes)),
+            "rank 0: marks: " + needsBitmap);
+  EXPECT_EQ(text(valued.senders[0]->dropMarks()),
+            "rank 0: drop_marks: " + needsBitmap);
 }

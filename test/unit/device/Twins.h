@@ -77,6 +77,8 @@ public:
   Senders &hosts;
   Senders senders;
   uint64_t numChanged = 0; ///< of the last pack, by all
+  /// A bitmap forgets which elements of a whole tile have changed.
+  bool areCountsEqual = true;
 
 private:
   static void expectAlike(const runtime::Status &host,
