@@ -228,6 +228,23 @@ static delta_status_t senderMark(delta_sender_t *sender, uint32_t param,
   });
 }
 
+static delta_status_t senderMarks(delta_sender_t *sender, uint32_t ofExperts,
+                                  void **outMarks, uint64_t *outBytes,
+                                  delta_error_t error) {
+  return guarded(error, [&] {
+    return sender && outMarks && outBytes
+               ? sender->impl->marks(ofExperts != 0, *outMarks, *outBytes)
+               : missing("sender_marks");
+  });
+}
+
+static delta_status_t senderDropMarks(delta_sender_t *sender,
+                                      delta_error_t error) {
+  return guarded(error, [&] {
+    return sender ? sender->impl->dropMarks() : missing("sender_drop_marks");
+  });
+}
+
 void delta::runtime::fillSender(delta_plan_api_t &api) {
   api.sender_create = senderCreate;
   api.sender_destroy = senderDestroy;
@@ -253,4 +270,6 @@ void delta::runtime::fillSender(delta_plan_api_t &api) {
   api.sender_seal = senderSeal;
   api.sender_confirm = senderConfirm;
   api.sender_advance = senderAdvance;
+  api.sender_marks = senderMarks;
+  api.sender_drop_marks = senderDropMarks;
 }

@@ -664,12 +664,13 @@ typedef struct delta_plan_api {
    *
    * A tile is sent by its owner (tile_info), which needs the mark: where
    * replicas share a parameter out, each of them casts or marks what it owns
-   * tiles of. A distributed optimizer that casts its own flat range alone marks
-   * the rest after its all-gather.
+   * tiles of, or the replicas share their marks (sender_marks).
    *
    * A compare, or a full sync, takes over what is marked; what is cast or
    * marked after that is of the next sync. An acknowledgement forgets what was
-   * taken over, an abort keeps it.
+   * taken over. What is not acknowledged is marked again; of tiles that were
+   * sent whole, in several rounds or by a full sync, the whole tile. A full
+   * sync to the current version takes nothing over.
    *
    * Parameters of other types than bf16 and fp16 are not cast; they count as
    * marked always. sender_rebind marks all. Experts cannot be sent as the
@@ -730,6 +731,20 @@ typedef struct delta_plan_api {
   delta_status_t (*sender_confirm)(delta_sender_t *sender, uint64_t version,
                                    delta_error_t error);
   delta_status_t (*sender_advance)(delta_sender_t *sender, delta_error_t error);
+  /* Where a distributed optimizer casts a part of each parameter on each
+   * replica: the marks of the rank, those of parameters with experts where
+   * `of_experts` is 1, else those of all others. Memory of the device, owned by
+   * the sender and the same as long as that lives; replicas of these parameters
+   * have the same bits at the same places. *out_bytes may be 0. The caller
+   * combines them over the replicas with a bitwise OR, in place, on the
+   * sender's stream (NCCL has no such sum; a maximum of bytes loses marks), and
+   * calls `drop_marks` after it: this clears what other replicas send. Enqueued
+   * as well. What is cast later is handed over by the next exchange. */
+  delta_status_t (*sender_marks)(delta_sender_t *sender, uint32_t of_experts,
+                                 void **out_marks, uint64_t *out_bytes,
+                                 delta_error_t error);
+  delta_status_t (*sender_drop_marks)(delta_sender_t *sender,
+                                      delta_error_t error);
 } delta_plan_api_t;
 
 /* The newest table with version <= max_version, or null. */

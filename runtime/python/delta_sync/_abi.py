@@ -532,6 +532,14 @@ FUNCTIONS = (
     ("sender_advance", _status, (_handle, _error),
      "delta_status_t (*sender_advance)(delta_sender_t *sender, "
      "delta_error_t error)"),
+    ("sender_marks", _status,
+     (_handle, _u32, c.POINTER(c.c_void_p), _p_u64, _error),
+     "delta_status_t (*sender_marks)(delta_sender_t *sender, "
+     "uint32_t of_experts, void **out_marks, uint64_t *out_bytes, "
+     "delta_error_t error)"),
+    ("sender_drop_marks", _status, (_handle, _error),
+     "delta_status_t (*sender_drop_marks)(delta_sender_t *sender, "
+     "delta_error_t error)"),
 )  # fmt: skip
 
 

@@ -48,6 +48,21 @@ class ReplicaSum:
     sum: int
 
 
+class Marks:
+    """Bytes in memory of the device, as `torch.as_tensor(marks, device="cuda")`
+    and others take them, without a copy. Keeps the sender; its `close` frees
+    them."""
+
+    def __init__(self, sender: "Sender", address: int, num_bytes: int) -> None:
+        self._sender = sender
+        self.__cuda_array_interface__ = {
+            "shape": (num_bytes,),
+            "typestr": "|u1",
+            "data": (address if num_bytes else 0, False),
+            "version": 3,
+        }
+
+
 class Sender(Handle):
     """A trainer rank; `plan.sender(...)` makes one.
 
@@ -228,6 +243,22 @@ class Sender(Handle):
         number = self._known(chunk, name, "mark")
         self._use_stream()
         self._run("mark", number)
+
+    def marks(self, *, experts: bool = False) -> Marks:
+        """What was cast or marked on this rank since the last compare, one bit
+        an element: of the parameters with experts, or of all others. Where each
+        replica of these parameters casts a part of them, combine it over the
+        replicas with OR, in place and on the sender's stream, and call
+        `drop_marks`."""
+        address, count = ctypes.c_void_p(), ctypes.c_uint64()
+        self._run("marks", experts, ctypes.byref(address), ctypes.byref(count))
+        return Marks(self, address.value or 0, count.value)
+
+    def drop_marks(self) -> None:
+        """After the replicas have shared their marks: clears those of what the
+        others send."""
+        self._use_stream()
+        self._run("drop_marks")
 
     # --- details -------------------------------------------------------------
 

@@ -58,7 +58,8 @@ SAME(sizeof(delta_refresh_call_t) == 8);
 SAME(offsetof(delta_plan_api_t, sender_set_placement) == 320);
 SAME(offsetof(delta_plan_api_t, check_device) == 360);
 SAME(offsetof(delta_plan_api_t, sender_read) == 416);
-SAME(sizeof(delta_plan_api_t) == 448);
+SAME(offsetof(delta_plan_api_t, sender_marks) == 448);
+SAME(sizeof(delta_plan_api_t) == 464);
 
 size_t delta_test_sizes(size_t *out) {
   size_t count = 0;
