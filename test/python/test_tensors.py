@@ -232,6 +232,12 @@ def test_casts_and_marks_name_a_parameter(plan_file: Path) -> None:
         # This plan keeps a copy and no bits.
         with pytest.raises(DeltaError):
             sender.cast(EMBEDDING, np.zeros(4, np.float32))
+        for call, name in ((sender.marks, "marks"),
+                           (sender.drop_marks, "drop_marks")):  # fmt: skip
+            with pytest.raises(
+                DeltaError, match=f"rank 0: {name}: the plan is for the host"
+            ):
+                call()
 
 
 # --- torch -------------------------------------------------------------------
