@@ -9,7 +9,8 @@
 /// Tables and arguments of the sender's kernels, the same text for nvcc and for
 /// the host compiler. All pointers are to memory of the device unless said.
 ///
-/// A sync is three launches at most, whatever the number of parameters:
+/// A sync is three launches at most, whatever the number of parameters (four
+/// with a bitmap: BitmapArguments.h):
 ///
 ///   clear  lookBack, nextTile, totals, sectionPlaces, heads: one memset each,
 ///          or one in all where they lie together
