@@ -135,6 +135,62 @@ TEST_P(DevicePlacementTest, RefusesWhatTheHostRefuses) {
   twins.both([](Sender &one) { return one.beginMoved(nullptr); });
 }
 
+/// Marks that are taken by what was packed are those of rows in an order that
+/// another placement changes.
+TEST(DevicePlacementBitmapTest, MarksKeepTheirTiles) {
+  EnginePlan plan;
+  EngineCluster cluster(plan);
+  Twins twins(plan.tables, cluster.sourceMemory, cluster.senders,
+              with(DELTA_SNAPSHOT_BITMAP, DefaultChunkBytes));
+  cluster.fill(0);
+  twins.setCapacity(1);
+  twins.sync(1, /*isSeed=*/true);
+  Sender &sender = *twins.senders[0];
+  auto ok = [](const Status &status) {
+    EXPECT_FALSE(status.failed()) << status.getText();
+  };
+  auto changed = [&] {
+    delta_sync_stats_t stats = {};
+    ok(sender.diff(2, &stats));
+    sender.abort();
+    return stats.changed;
+  };
+  const uint64_t always = changed(); // other types
+  const Side side(plan.tables, DELTA_SOURCE);
+  const std::vector<Param> params = sender.getShard().getExpansion().params;
+  DeviceBuffer memory;
+  ok(memory.allocate(twins.device, sizeof(float)));
+  auto castSome = [&](float value) {
+    *memory.as<float>() = value;
+    for (uint32_t i = 0; i < params.size(); ++i)
+      if (side.getClass(params[i].classIndex).dtype == DELTA_BF16)
+        ok(sender.cast(i, memory.as<const float>(), /*first=*/1, /*count=*/1));
+  };
+  auto place = [&](const std::vector<uint32_t> &map) {
+    ok(sender.setPlacement(map.data(), 1, uint32_t(map.size())));
+  };
+  auto abortSeed = [&] {
+    ok(sender.seed(2, nullptr));
+    sender.abort();
+  };
+  const std::vector<uint32_t> other = {5, 4, 1, 2, 3, 0, 5, 1};
+  castSome(3);
+  EXPECT_GT(changed(), always);
+  const uint64_t before = changed(); // whole tiles have all marks by now
+  place(other);
+  place(plan.slotExperts);
+  EXPECT_EQ(changed(), before);
+  // A full sync makes the tiles of marks unsure, in the order of its placement.
+  place(other);
+  abortSeed();
+  place(plan.slotExperts);
+  const uint64_t whole = changed();
+  EXPECT_GT(whole, before);
+  castSome(4); // the same tiles
+  abortSeed();
+  EXPECT_EQ(changed(), whole);
+}
+
 INSTANTIATE_TEST_SUITE_P(Snapshots, DevicePlacementTest,
                          testing::Values(DELTA_SNAPSHOT_DEVICE,
                                          DELTA_SNAPSHOT_PINNED,
