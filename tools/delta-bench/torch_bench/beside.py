@@ -134,10 +134,10 @@ def finish(syncs: Syncs) -> None:
 def aborted(syncs: Syncs, share: float) -> None:
     """A sync that fails after it was staged changes nothing, and the next
     one brings everything."""
-    if syncs.receiver is None or syncs.is_bitmap:
+    if syncs.receiver is None:
         return
     held = bits(syncs.destination.flat).clone()
-    syncs.source.flip(share, FIRST_SEED - 2)
+    syncs.change(share, FIRST_SEED - 2)
     for sender in syncs.senders:
         sender.sync()
     syncs.receiver.receive()
