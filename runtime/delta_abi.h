@@ -711,9 +711,10 @@ typedef struct delta_plan_api {
    *   advances, and graphs of seal and advance that are launched do nothing;
    * - a full sync is compared and sealed by sender_seed; its advance may be one
    *   of a graph;
-   * - `confirm` advances a pageable snapshot at once, on the host, clears the
-   *   bits of a bitmap, and after a failed sync of several rounds the marks of
-   *   its tiles; of the first two `advance` enqueues nothing;
+   * - `confirm` advances a pageable snapshot at once, on the host; with a
+   *   bitmap, and after a failed sync of several rounds, it clears by a fill
+   *   which tiles are sent whole. For a pageable snapshot and a bitmap
+   *   `advance` enqueues nothing;
    * - the compare of a pageable snapshot copies from ordinary memory, which
    *   drivers may refuse to capture.
    *
@@ -723,7 +724,11 @@ typedef struct delta_plan_api {
    * sync. Where a graph of compare is launched while something is packed, what
    * was packed is gone: `send`, `acknowledge` and `confirm` are refused once
    * that compare is done, and sender_abort is required. On the host `seal` and
-   * `confirm` do all at once, and `advance` nothing. */
+   * `confirm` do all at once, and `advance` nothing.
+   *
+   * With a bitmap a graph of compare first marks again what was packed and is
+   * not confirmed, and takes the marks of what it packs: so no mark is lost
+   * where it is launched twice, too early, or after an abort. */
   delta_status_t (*sender_read)(delta_sender_t *sender, uint64_t version,
                                 delta_sync_stats_t *out_stats,
                                 delta_error_t error);

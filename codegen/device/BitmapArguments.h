@@ -43,9 +43,11 @@ struct MarkedTiles {
 };
 
 /// The tiles whose marks were taken and are told by the packed delta; zero:
-/// none.
+/// none. Each time has another number, never 0.
 struct TakenTiles {
   int64_t begin, end;
+  uint64_t number;
+  uint64_t reserved;
 };
 
 /// Clears the marks of tiles that were packed a moment ago, unless the streams
@@ -54,18 +56,21 @@ struct TakeArguments {
   MarkedTiles of;
   int64_t tileBegin, tileEnd;
   const DiffTotals *totals;
-  TakenTiles *taken; ///< written where `unsure` is null
+  TakenTiles *taken;  ///< written where `unsure` is null
+  uint64_t *numTaken; ///< times so far
   /// Null, or one byte a tile, set to 1 where there were marks.
   uint8_t *unsure;
 };
 
-/// Sets the marks of the taken tiles again, as the packed delta tells them. Of
-/// a tile that was packed whole it does not: it becomes unsure.
+/// Sets the marks of the taken tiles again, as the packed delta tells them,
+/// unless that was confirmed. Of a tile that was packed whole it does not: it
+/// becomes unsure.
 struct RestoreArguments {
   MarkedTiles of;
   const TakenTiles *taken;
-  const uint16_t *offsets; ///< null: all become unsure
-  uint8_t *unsure;         ///< one byte a tile
+  const SyncOrders *orders; ///< of the host
+  const uint16_t *offsets;  ///< null: all become unsure
+  uint8_t *unsure;          ///< one byte a tile
 };
 
 /// Neighboring tiles of an instance of a box, which another rank sends.

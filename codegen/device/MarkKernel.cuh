@@ -136,7 +136,8 @@ __device__ inline void takeMarks(const TakeArguments &arguments) {
   if (arguments.totals->overflowed)
     return;
   if (!arguments.unsure && blockIdx.x == 0 && threadIdx.x == 0)
-    *arguments.taken = {arguments.tileBegin, arguments.tileEnd};
+    *arguments.taken = {arguments.tileBegin, arguments.tileEnd,
+                        ++*arguments.numTaken, 0};
   const MarkedTiles &of = arguments.of;
   forEachOfWarp(arguments.tileBegin, arguments.tileEnd, [&](int64_t index) {
     if (!of.places[index].changed)
@@ -183,6 +184,12 @@ __device__ inline void restoreTile(const RestoreArguments &arguments,
 template <typename Elements>
 __device__ inline void restoreMarks(const RestoreArguments &arguments) {
   const TakenTiles taken = *arguments.taken;
+  __shared__ bool isConfirmed; // memory of the host: read once a block
+  if (threadIdx.x == 0)
+    isConfirmed = taken.number == arguments.orders->confirmed;
+  __syncthreads();
+  if (isConfirmed)
+    return;
   forEachOfWarp(taken.begin, taken.end, [&](int64_t index) {
     const TilePlace place = arguments.of.places[index];
     if (!place.changed)

@@ -189,6 +189,10 @@ struct SyncOrders {
   uint32_t isSealed;    ///< Seal sets it to 1
   /// 1: the receivers have committed; an advance that asks sets it to 0.
   uint32_t mayAdvance;
+  /// The number of the taken tiles whose packed delta the receivers have
+  /// committed; see TakenTiles in BitmapArguments.h.
+  uint64_t confirmed;
+  uint64_t reserved;
 };
 
 struct SealArguments {

@@ -161,14 +161,15 @@ Status DevicePacking::uploadUnsure() {
   return status;
 }
 
-/// Marks that were set meanwhile stay. Where a compare came too early, what it
-/// has taken must not be forgotten, either.
+/// Marks that were set meanwhile stay. What a compare has taken that came too
+/// early has another number, so it is not forgotten with the rest.
 Status DevicePacking::settle() {
   Status status = requireSame(*work);
-  if (!status.failed() && bitmap.isUsed())
-    status = forgetTaken();
-  if (status.failed() || !(hasUnsure || bitmap.isUsed()))
+  if (status.failed())
     return status;
+  work->orders().confirmed = takenNumber;
+  if (!(hasUnsure || bitmap.isUsed()))
+    return {};
   std::fill(hostUnsure.begin(), hostUnsure.end(), uint8_t(0));
   hasUnsure = false;
   isUnsureStale = false;

@@ -81,6 +81,7 @@ Status DevicePacking::takeMarks(Extent of, int64_t begin, int64_t end) {
   arguments.tileEnd = end;
   arguments.totals = work->totalsOfDevice();
   arguments.taken = work->taken();
+  arguments.numTaken = work->numTaken();
   arguments.unsure = of == Extent::Changed ? nullptr : unsure.as();
   return launchWarps(DeviceKernel::Take, end - begin, &arguments);
 }
@@ -91,7 +92,7 @@ Status DevicePacking::enqueueRestore(bool isSent) {
   if (!bitmap.isUsed())
     return {};
   const device::RestoreArguments arguments = {
-      markedTiles(), work->taken(),
+      markedTiles(), work->taken(), &work->orders(),
       isSent ? nullptr : offsets.as<const uint16_t>(), unsure.as()};
   return launchWarps(DeviceKernel::Restore, work->getNumTiles(), &arguments);
 }

@@ -100,6 +100,8 @@ Status DevicePacking::makeTables(const Shard &of, const SourceTables *like,
   // first compare that no mark is taken.
   if (!status.failed())
     status = made->clear(stream);
+  if (!status.failed() && bitmap.isUsed())
+    status = device->fill(made->numTaken(), 0, sizeof(uint64_t), stream);
   if (!status.failed())
     out = std::move(made);
   return status;

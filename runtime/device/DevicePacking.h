@@ -128,6 +128,7 @@ private:
   }
   device::AdvanceArguments advanceArguments(bool asks) const;
   Status requireSame(const SourceTables &rows) const;
+  void noteRead(SourceTables &rows);
   Status requireAdvanced() const;
 
   std::shared_ptr<Device> device;
@@ -143,6 +144,7 @@ private:
   Extent extent = Extent::Changed;
   RoundPlan rounds;
   uint32_t round = 0;           ///< of the last order
+  uint64_t takenNumber = 0;     ///< of the tiles that are packed
   uint64_t capacity = 0;        ///< elements in the streams
   uint64_t streamSections = 0;  ///< that these have room for
   DeviceBuffer offsets, values; ///< the streams

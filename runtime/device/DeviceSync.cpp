@@ -132,6 +132,12 @@ Status DevicePacking::compare() {
   return status;
 }
 
+/// What was copied down is used; what is copied down later comes from a graph.
+void DevicePacking::noteRead(SourceTables &rows) {
+  rows.totals().reserved = 1;
+  takenNumber = rows.takenBack().number;
+}
+
 /// A launched graph leaves no other trace than what it copied down.
 Status DevicePacking::wait() {
   Status status = device->wait(stream);
@@ -139,7 +145,7 @@ Status DevicePacking::wait() {
     return status;
   if (work->totals().reserved)
     return Status::error(DELTA_INVALID_ARGUMENT, "nothing was compared");
-  work->totals().reserved = 1;
+  noteRead(*work);
   return requireAdvanced();
 }
 
@@ -163,14 +169,18 @@ Status DevicePacking::plan(Extent newExtent) {
     return status;
   wholeLaunches = numLaunches;
   if (rows.getShard().getNumElements() > capacity) {
-    rounds.cut(rows, /*isWhole=*/true, capacity);
-    return {};
+    // compareRound is to find what is launched from now on.
+    status = device->wait(stream);
+    noteRead(rows);
+    if (!status.failed())
+      rounds.cut(rows, /*isWhole=*/true, capacity);
+    return status;
   }
   status = enqueueDiff(rows, extent, 0, rows.getNumTiles());
   wholeLaunches = numLaunches;
   if (!status.failed())
     status = device->wait(stream);
-  rows.totals().reserved = 1;
+  noteRead(rows);
   if (!status.failed())
     rounds.takeOne(rows);
   return status;
@@ -179,10 +189,18 @@ Status DevicePacking::plan(Extent newExtent) {
 Status DevicePacking::compareRound(uint32_t number, uint64_t &outSent) {
   SourceTables &rows = active();
   auto [begin, end] = rounds.getRange(number);
-  Status status = enqueueDiff(rows, extent, begin, end);
+  Status status;
+  // What a compare in between has taken must not be cleared.
+  if (bitmap.isUsed())
+    status = device->wait(stream);
+  if (!status.failed())
+    status = requireSame(rows);
+  if (status.failed())
+    return status;
+  status = enqueueDiff(rows, extent, begin, end);
   if (!status.failed())
     status = device->wait(stream);
-  rows.totals().reserved = 1;
+  noteRead(rows);
   outSent = rows.totals().sent;
   return status;
 }
@@ -198,7 +216,8 @@ device::SectionShape DevicePacking::sectionShape(uint32_t section) const {
 Status DevicePacking::order(uint32_t number, const MessageHeader &header) {
   round = number;
   device::SyncOrders &orders = active().orders();
-  orders = {header, /*isSealed=*/0, /*mayAdvance=*/0};
+  orders.header = header;
+  orders.isSealed = orders.mayAdvance = 0;
   orders.header.round = round;
   orders.header.numRounds = rounds.getNumRounds();
   return {};

@@ -15,7 +15,8 @@ using namespace delta::runtime;
 namespace device = delta::device;
 
 static_assert(sizeof(device::DiffTotals) <= 32, "SourceTables::TotalsBytes");
-static_assert(sizeof(device::SyncOrders) % 16 == 0, "totals follow");
+static_assert(sizeof(device::SyncOrders) % 16 == 0, "taken tiles follow");
+static_assert(sizeof(device::TakenTiles) % 16 == 0, "totals follow");
 
 /// How the elements of a tile are read, whose parameter lies at `source`;
 /// `outBegin` is the first one's place where all lie behind each other.
@@ -131,7 +132,7 @@ void SourceTables::layOut() {
   bitsAt = take(shard->getRows().size() * sizeof(uint32_t *));
   // One counter for each chunk, one for the advance, one of blocks.
   countersAt = clearedAt = take((chunkEnds.size() + 2) * sizeof(uint64_t));
-  takenAt = take(sizeof(device::TakenTiles));
+  takenAt = take(TakenBytes);
   totalsAt = take(TotalsBytes);
   take(numSections * sizeof(device::SectionPlace));
   sumsAt = take(numSections * sizeof(uint64_t));
@@ -142,6 +143,7 @@ void SourceTables::layOut() {
   placesAt = take(numTiles * sizeof(device::TilePlace));
   headersAt = take(messages.size() * device::HeaderBytes);
   mayAdvanceAt = take(sizeof(uint32_t));
+  numTakenAt = take(sizeof(uint64_t));
   memoryBytes = end;
 }
 
@@ -162,7 +164,7 @@ Status SourceTables::create(std::shared_ptr<Device> on, const Shard &newShard,
   Status status = memory.allocate(owner, memoryBytes);
   if (!status.failed())
     status = pinned.allocate(owner,
-                             OrdersBytes + TotalsBytes +
+                             OrdersBytes + TakenBytes + TotalsBytes +
                                  sections.size() * sizeof(device::SectionPlace),
                              /*pinned=*/true);
   if (status.failed())
@@ -293,9 +295,10 @@ device::MarkedTiles SourceTables::markedTiles() const {
 }
 
 Status SourceTables::readBack(Stream stream) {
-  return owner->copy(
-      pinned.as(OrdersBytes), memory.as(totalsAt),
-      TotalsBytes + sections.size() * sizeof(device::SectionPlace), stream);
+  return owner->copy(pinned.as(OrdersBytes), memory.as(takenAt),
+                     TakenBytes + TotalsBytes +
+                         sections.size() * sizeof(device::SectionPlace),
+                     stream);
 }
 
 Status SourceTables::readPlaces(int64_t begin, int64_t end, Stream stream) {

@@ -85,6 +85,7 @@ public:
   device::TakenTiles *taken() const {
     return memory.as<device::TakenTiles>(takenAt);
   }
+  uint64_t *numTaken() const { return memory.as<uint64_t>(numTakenAt); }
   const device::DiffTotals *totalsOfDevice() const {
     return memory.as<const device::DiffTotals>(totalsAt);
   }
@@ -94,14 +95,19 @@ public:
   }
   /// Copies `orders().mayAdvance` to where an advance reads it that asks.
   Status sendOrders(Stream stream);
-  /// Copies totals and places of sections down, into pinned memory.
+  /// Copies taken tiles, totals and places of sections down, into pinned
+  /// memory.
   Status readBack(Stream stream);
   /// What was read back; `totals().reserved` is 1 until then.
+  const device::TakenTiles &takenBack() const {
+    return *pinned.as<const device::TakenTiles>(OrdersBytes);
+  }
   device::DiffTotals &totals() const {
-    return *pinned.as<device::DiffTotals>(OrdersBytes);
+    return *pinned.as<device::DiffTotals>(OrdersBytes + TakenBytes);
   }
   const device::SectionPlace &place(uint32_t section) const {
-    return pinned.as<device::SectionPlace>(OrdersBytes + TotalsBytes)[section];
+    return pinned.as<device::SectionPlace>(OrdersBytes + TakenBytes +
+                                           TotalsBytes)[section];
   }
   /// Copies the places of tiles [begin, end) down; waits.
   Status readPlaces(int64_t begin, int64_t end, Stream stream);
@@ -118,6 +124,7 @@ public:
   uint64_t getNumBytes() const { return memory.getNumBytes(); }
 
 private:
+  static constexpr uint64_t TakenBytes = sizeof(device::TakenTiles);
   static constexpr uint64_t TotalsBytes = 32;
   static constexpr uint64_t OrdersBytes = sizeof(device::SyncOrders);
 
@@ -148,6 +155,7 @@ private:
   uint64_t clearedAt = 0, countersAt = 0, takenAt = 0, totalsAt = 0, sumsAt = 0;
   uint64_t lookBackAt = 0, headsAt = 0, clearedEnd = 0;
   uint64_t inclusiveAt = 0, placesAt = 0, headersAt = 0, mayAdvanceAt = 0;
+  uint64_t numTakenAt = 0;
   uint64_t headBytes = 0, memoryBytes = 0;
 };
 

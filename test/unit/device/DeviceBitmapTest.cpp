@@ -121,32 +121,6 @@ TEST_F(UnalignedBitmapTest, BitsSayWhatACompareFinds) {
   }
 }
 
-/// The bits are taken by the graph of the compare, and cleared by the confirm.
-TEST_F(DeviceBitmapTest, SendsTheSameFromGraphs) {
-  auto capture = [&](Status (Sender::*call)()) {
-    twins.device->beginCapture(nullptr);
-    for (auto &sender : twins.senders)
-      EXPECT_FALSE((sender.get()->*call)().failed());
-    return twins.device->endCapture();
-  };
-  auto compare = capture(&Sender::compare), seal = capture(&Sender::seal);
-  EXPECT_TRUE(capture(&Sender::advance).empty());
-  uint64_t version = 1;
-  for (double share : {0.02, 0.0, 0.5, 0.02}) {
-    step(share);
-    for (auto &sender : twins.hosts)
-      EXPECT_FALSE(sender->compare().failed());
-    twins.device->replay(compare);
-    ++version;
-    twins.both([&](Sender &one) { return one.read(version, nullptr); });
-    for (auto &sender : twins.hosts)
-      EXPECT_FALSE(sender->seal().failed());
-    twins.device->replay(seal);
-    EXPECT_GT(twins.send(), 0u);
-    twins.both([&](Sender &one) { return one.confirm(version); });
-  }
-}
-
 TEST_F(DeviceBitmapTest, SendsInTheSameRounds) {
   twins.setCapacity(0.1);
   step(0.4);

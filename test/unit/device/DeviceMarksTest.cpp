@@ -146,6 +146,12 @@ protected:
     for (auto &sender : twins.senders)
       expectOk(sender->seed(version, nullptr));
   }
+  void captureCompare() {
+    twins.device->beginCapture(nullptr);
+    for (auto &sender : twins.senders)
+      expectOk(sender->compare());
+    captured = twins.device->endCapture();
+  }
   void abort() {
     for (auto &sender : twins.senders)
       sender->abort();
@@ -153,7 +159,7 @@ protected:
   }
 
   /// Sends what is packed to somewhere, up to message `failAt` of each sender;
-  /// casts before message `castAt`.
+  /// casts before message `castAt`, and launches what was captured.
   void sendNowhere(uint64_t failAt, uint64_t castAt) {
     for (auto &sender : twins.senders) {
       Trap trap = {this, 0, failAt, castAt};
@@ -170,8 +176,10 @@ protected:
     DeviceMarksTest *test;
     uint64_t count, failAt, castAt;
     delta_status_t send() {
-      if (count == castAt)
+      if (count == castAt) {
         test->step(0.05);
+        test->twins.device->replay(test->captured);
+      }
       return count++ >= failAt ? delta_status_t(DELTA_REFUSED) : DELTA_OK;
     }
   };
@@ -220,6 +228,7 @@ protected:
   Cluster cluster{plan};
   Twins twins{plan.getTables(), cluster.sourceMemory, cluster.senders,
               options()};
+  EmulatedDevice::Graph captured;
   uint64_t numSteps = 0, version = 0, received = 0;
 };
 
@@ -239,15 +248,21 @@ void DeviceMarksTest::doAnything(std::mt19937_64 &random) {
     diff();
     abort();
     break;
-  case 3: // fails on its way
+  case 3: // fails on its way, also by a compare that comes too early
+    if (random() % 2)
+      captureCompare();
     diff();
     sendNowhere(random() % 20, random() % 20);
     abort();
+    captured.clear();
     break;
   case 4:
+    if (random() % 2)
+      captureCompare();
     seed(received + 1);
     sendNowhere(random() % 20, random() % 20);
     abort();
+    captured.clear();
     break;
   case 5:
     seed(received);
