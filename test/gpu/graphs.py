@@ -152,6 +152,27 @@ def forgotten(case: Case) -> None:
     sync(case, parts, 0.01, "after a full sync")
 
 
+def again(case: Case) -> None:
+    """A compare that is launched twice, and one while something is packed."""
+    parts = Parts(case)
+    case.change(0.02)
+    parts.compare.replay()
+    sync(case, parts, 0.01, "compared twice")
+    case.change(0.02)
+    parts.compare.replay()
+    case.read(0.02)
+    parts.seal.replay()
+    case.change(0.01)
+    if parts.compare.graph is not None:
+        parts.compare.replay()
+        torch.cuda.synchronize()
+        for sender in case.senders:
+            refused(sender.confirm, "was overwritten by a compare")
+    for sender in case.senders:
+        sender.abort()
+    sync(case, parts, 0.3, "after a compare that came too early")
+
+
 class Nowhere:
     def send(self, source: int, destination: int, parts: Sequence[Any]) -> None:
         pass
@@ -237,7 +258,7 @@ def run_plan(path: Path, device: torch.device, *, timed: bool) -> None:
         case.check("full sync")
         print(f"{path.name}: {plan.snapshot.name.lower()}, "
               f"{len(case.senders)} to {len(case.pair.receivers)} ranks")
-        for part in (in_parts, in_steps, forgotten, in_rounds):
+        for part in (in_parts, in_steps, forgotten, again, in_rounds):
             part(case)
             print(f"  {part.__name__}: ok, {case.num_checked} elements "
                   f"checked, {case.num_changed} changed so far")

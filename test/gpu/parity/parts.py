@@ -7,6 +7,7 @@
 """A sync, on both plans of a pair, and what is compared on its way."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from delta_sync import DeltaError, Receiver, Sender, Side, SyncStats
 
@@ -38,10 +39,12 @@ class Parts:
 
     def sync(
         self, *, full: bool = False, halves: bool = False, alike: bool = True,
-        layout: bool = False,
+        counted: bool = True, layout: bool = False,
     ) -> None:
-        """All of a sync. `alike`: the messages are the same."""
-        self.pack(full=full, halves=halves, alike=alike)
+        """All of a sync. `alike`: the messages are the same. `counted`: so is
+        the number of changes, with a bitmap too; of a tile that was sent whole
+        and not acknowledged that has forgotten which they were."""
+        self.pack(full=full, halves=halves, alike=alike, counted=counted)
         self.send(alike=alike)
         self.receive()
         if layout:
@@ -49,7 +52,8 @@ class Parts:
         self.commit()
 
     def pack(
-        self, *, full: bool = False, halves: bool = False, alike: bool = True
+        self, *, full: bool = False, halves: bool = False, alike: bool = True,
+        counted: bool = True,
     ) -> None:
         def one(sender: Sender) -> SyncStats | None:
             if full:
@@ -59,6 +63,8 @@ class Parts:
                 stats = sender.pack()
             else:
                 stats = sender.diff()
+            if self.is_bitmap and not counted:
+                stats = replace(stats, changed=0)
             return stats if alike else None
 
         self.pair.senders("pack", one)

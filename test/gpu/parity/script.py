@@ -117,7 +117,7 @@ class Script(Parts):
         pair.senders("abort", lambda s: s.abort())
         pair.receivers("commit", lambda r: r.commit(), fails=True)
         pair.unchanged("aborted")
-        self.sync()
+        self.sync(counted=False)
 
     def broken(self) -> None:
         """The cable breaks while rounds are sent."""
@@ -134,10 +134,10 @@ class Script(Parts):
             pair.senders("abort", lambda s: s.abort())
             for lane in pair.lanes:
                 lane.post.clear()
-            self.pack()
+            self.pack(counted=False)
         pair.senders("abort", lambda s: s.abort())
         # Not a delta of nothing: what was sent is sent again.
-        self.sync()
+        self.sync(counted=False)
         self.set_capacity(lambda usual, most, largest: most)
 
     def damage(self) -> None:
@@ -300,6 +300,8 @@ class Script(Parts):
             # Each says what it is.
             pair.both("mark", lambda l: status(
                 lambda: l.senders[0].mark(one.name, chunk=one.chunk)))
+            pair.both("drop", lambda l: status(
+                lambda: l.senders[0].drop_marks()))
             return
         for rank, held in enumerate(pair.host.sources):
             for number, one in enumerate(held):
@@ -310,5 +312,8 @@ class Script(Parts):
                     lane.sources[rank][number].write(data)
                 pair.values[rank][number] = data
                 pair.other.senders[rank].mark(one.name, chunk=one.chunk)
+        # What is marked of tiles that other ranks send is not needed.
+        for sender in pair.other.senders:
+            sender.drop_marks()
         self.sync(alike=False)
         self.sync()
