@@ -127,5 +127,6 @@ void Syncs::reportOthers(double share, const Samples &samples,
   add("receiver stage", outcome.messageBytes);
   add("receiver commit", outcome.messageBytes + 2 * outcome.changed,
       "changed " + std::to_string(outcome.changed) + ", " + textOf(verified));
-  add("advance", own + 2 * outcome.own.changed);
+  // A bitmap has no values to advance.
+  add("advance", isBitmap ? 0 : own + 2 * outcome.own.changed);
 }
