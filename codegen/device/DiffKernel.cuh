@@ -9,18 +9,20 @@
 /// One pass over all tiles of a rank: compare with the snapshot and pack what
 /// changed, in one launch, whatever the number of parameters and types.
 ///
-/// A block takes tiles from a counter. Eight warps share each tile out and
-/// compare their segments independently: both buffers come through a ring in
-/// shared memory that belongs to the thread (cp.async), which is filled beyond
-/// the end of a tile, so that no wait for another warp stops the loads. Each
-/// leaves its changes in order in a list.
+/// A block takes tiles from a counter. Its workers share each out, and compare
+/// their segments on their own: both buffers come through a ring in shared
+/// memory (StageRing.cuh) that is filled beyond the end of a tile, so that no
+/// wait for another warp stops the loads. Each leaves its changes in a list, in
+/// order; the last one publishes how many there are.
 ///
-/// A ninth warp, the scribe, takes the tiles, finds their places in the streams
-/// (LookBack.cuh) and writes the lists there. Blocks are not equally fast, and
-/// a place is known when the slowest has compared what comes before: so the
-/// scribe may be two tiles behind. Packed bytes depend on the data alone. A
-/// tile with more changes than the lists hold, or a whole one, is read again
-/// and written by the workers, when they come to need its lists.
+/// One more warp, the scribe, finds the places of tiles in the streams
+/// (LookBack.cuh). A place is known when the slowest block has compared what
+/// comes before: so the scribe may be two tiles behind. Workers write their
+/// lists when they come to need the room again. A tile with more changes than
+/// the lists hold, or a whole one, is read once more for that. Packed bytes
+/// depend on the data alone.
+///
+/// One more thread takes the tiles, so that nobody waits for the counter.
 ///
 //===----------------------------------------------------------------------===//
 

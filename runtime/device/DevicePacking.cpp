@@ -41,6 +41,8 @@ Sender::PackingMaker delta::runtime::onDevice(std::shared_ptr<Device> device,
 Status DevicePacking::allocate(uint64_t chunkBytes) {
   delta_snapshot_t mode = tables.snapshot;
   Status status = snapshot.create(device, mode, *shard, chunkBytes);
+  if (!status.failed())
+    status = snapshot.clear(stream);
   if (!status.failed() && mode == DELTA_SNAPSHOT_BITMAP)
     status = bitmap.create(device, tables, *shard, stream);
   if (!status.failed())

@@ -80,6 +80,12 @@ std::vector<uint8_t *> Snapshot::layOut(const Shard &shard) const {
   return places;
 }
 
+Status Snapshot::clear(Stream stream) {
+  return mode == DELTA_SNAPSHOT_DEVICE
+             ? device->fill(values.as(), 0, values.getNumBytes(), stream)
+             : Status();
+}
+
 Status Snapshot::beginUploads(Stream stream) {
   wasReleased[0] = wasReleased[1] = false;
   Status status = device->record(begun, stream);

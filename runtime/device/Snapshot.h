@@ -47,6 +47,8 @@ public:
   delta_snapshot_t getMode() const { return mode; }
   bool hasValues() const { return mode != DELTA_SNAPSHOT_BITMAP; }
   bool isUploaded() const { return mode == DELTA_SNAPSHOT_PAGEABLE; }
+  /// Zeroes a snapshot on the device: an advance in rounds reads what it held.
+  Status clear(Stream stream);
   /// Where the values of each tile of the shard lie, in their order; nothing
   /// without values.
   std::vector<uint8_t *> layOut(const Shard &shard) const;

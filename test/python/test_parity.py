@@ -8,11 +8,14 @@
 and a planted difference is found. What the list of models has."""
 
 import ctypes
+import os
 import random
 import shutil
 import struct
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,6 +33,7 @@ from delta_sync._abi import NONE  # noqa: E402
 from parity import bits, kernels, lane, models, pair, run, wire  # noqa: E402
 from support import BIN, needs_tools  # noqa: E402
 
+EMULATED = BIN.parent / "lib" / "libdelta_emulated_cuda.so"
 SMALL = ("smallest-device", "vllm-slots-device", "forms-bf16-device")
 
 
@@ -108,6 +112,32 @@ def test_every_snapshot_and_kernel_is_sanitized_or_compared() -> None:
 
 
 # --- the script --------------------------------------------------------------
+
+
+@needs_tools
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="no nvcc in the path")
+@pytest.mark.skipif(not EMULATED.exists(), reason="no emulated driver here")
+def test_a_plan_for_gpus_on_the_emulated_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The compiled plan's own run time and the text of its kernels, in another
+    process: a driver is chosen once."""
+    smallest = next(c for c in models.all_cases() if c.name == "smallest")
+    bitmap = replace(smallest, snapshots=["bitmap"])
+    monkeypatch.setattr(models, "all_cases", lambda: [bitmap])
+    monkeypatch.setenv("DELTA_BIN", str(BIN))
+    options = ["--target", "cuda", "--arch", "sm_90"]
+    models.compile_plans(tmp_path, ["smallest"], options)
+    command = [
+        sys.executable, str(ROOT / "test/gpu/parity/run.py"), "one",
+        "smallest-bitmap", "--plans", str(tmp_path), "--brief",
+    ]  # fmt: skip
+    told = subprocess.run(
+        command, capture_output=True, text=True,
+        env=os.environ | {"DELTA_CUDA_DRIVER": str(EMULATED)},
+    )  # fmt: skip
+    assert told.returncode == 0, told.stdout + told.stderr
+    assert "smallest-bitmap             same" in told.stdout
 
 
 @needs_tools

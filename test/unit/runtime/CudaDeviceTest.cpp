@@ -283,6 +283,8 @@ TEST_F(CudaDeviceTest, TooLittleSharedMemoryIsRefused) {
             "delta_diff: the device has 101376 bytes of shared memory for a "
             "block, required: 155648");
   EXPECT_EQ(device, nullptr);
+  driver->sharedOfProcessor = 233472;
+  driver->sharedOfBlock = 232448;
 }
 
 TEST_F(CudaDeviceTest, FailureNamesTheCallAndTheDriversWords) {
