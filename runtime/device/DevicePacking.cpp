@@ -189,9 +189,9 @@ Status DevicePacking::setStream(void *newStream) {
 
 Status DevicePacking::setCapacity(uint64_t elements) {
   if (elements == 0)
-    elements = std::max<uint64_t>((shard->getNumElements() + DefaultShare - 1) /
-                                      DefaultShare,
-                                  shard->getLargestTile());
+    elements = std::max<uint64_t>(
+        {(shard->getNumElements() + DefaultShare - 1) / DefaultShare,
+         shard->getLargestTile(), 1}); // a rank may have nothing to send
   const uint64_t before = capacity;
   Status status = restoreMarks();
   if (!status.failed())

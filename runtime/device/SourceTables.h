@@ -12,10 +12,10 @@
 ///
 ///   read      rows, tiles, sections, messages, sections of messages, pointers
 ///             to bits
-///   cleared   at the begin of a round, with one fill: words of the look-back,
-///             counters, the tiles of taken marks, totals and places of
-///             sections, sums, heads
-///   written   sums of the look-back, places of tiles, headers of messages
+///   cleared   at the begin of a round, with one fill: words and sums of the
+///             look-back, counters, the tiles of taken marks, totals and places
+///             of sections, checksums, heads
+///   written   places of tiles, headers of messages
 ///
 /// In pinned memory: what the host tells the kernels of a sync (SyncOrders),
 /// and what it reads of it.

@@ -87,6 +87,26 @@ protected:
 
 } // namespace
 
+/// More replicas than tiles: some own none.
+TEST(DeviceSenderWithoutTilesTest, TakesPartInASync) {
+  Matrix matrix;
+  matrix.name = "w";
+  matrix.rows = matrix.columns = 8;
+  TestPlan plan(geometryOf(1, 4, 1, 1, 1), One, false, 1, 1, {matrix});
+  Cluster cluster(plan);
+  cluster.fill();
+  Twins twins(plan.getTables(), cluster.sourceMemory, cluster.senders);
+  size_t numEmpty = 0;
+  for (const auto &sender : twins.senders)
+    numEmpty += sender->getShard().getNumElements() == 0;
+  EXPECT_EQ(numEmpty, 3u);
+  twins.sync(1, /*isSeed=*/true);
+  cluster.update(1, 977, flip);
+  twins.refresh();
+  twins.sync(2, /*isSeed=*/false);
+  EXPECT_EQ(twins.numChanged, 64u);
+}
+
 TEST_P(DeviceSenderTest, FollowsEveryShareOfChanges) {
   twins.sync(1, /*isSeed=*/true);
   uint64_t version = 1;
