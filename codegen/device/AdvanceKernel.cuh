@@ -80,8 +80,7 @@ __device__ inline void advanceTile(const AdvanceArguments &arguments,
                                    const TilePlace &place) {
   const Bits *values =
       reinterpret_cast<const Bits *>(arguments.values + place.valuesAt);
-  Bits *snapshot =
-      reinterpret_cast<Bits *>(tile.snapshot + arguments.snapshotShift);
+  Bits *snapshot = reinterpret_cast<Bits *>(tile.snapshot);
   bool moved = true;
   if (place.isDense)
     moved = advanceWhole(values, snapshot, tile.numElements,

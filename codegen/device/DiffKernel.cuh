@@ -18,9 +18,9 @@
 /// One more warp, the scribe, finds the places of tiles in the streams
 /// (LookBack.cuh). A place is known when the slowest block has compared what
 /// comes before: so the scribe may be two tiles behind. Workers write their
-/// lists when they come to need the room again. A tile with more changes than
-/// the lists hold, or a whole one, is read once more for that. Packed bytes
-/// depend on the data alone.
+/// lists when they come to need the room again. A segment with more
+/// changes than its list holds, or of a tile that is sent whole, is read once
+/// more for that. Packed bytes depend on the data alone.
 ///
 /// One more thread takes the tiles, so that nobody waits for the counter.
 ///
@@ -62,6 +62,7 @@ private:
       ring.fill(turn.next());
       if (numTiles >= NumHeld)
         finish(turn.replaced());
+      __syncwarp(); // what `finish` has read may be written from here on
       compare(turn);
     }
     // Those that the scribe has yet to place, the oldest first.
@@ -247,7 +248,7 @@ private:
   StageRing ring;
 };
 
-/// The warp that takes tiles, and places what was found in them.
+/// The warp that places what was found in tiles.
 class DiffScribe {
 public:
   DELTA_DEVICE_COLD static void run() {

@@ -101,7 +101,7 @@ struct DiffStorage {
   /// A copy: what cold functions are given has an address, and a kernel's
   /// parameters have none.
   DiffArguments arguments;
-  SharedBarrier opened[NumSlots]; ///< by the first worker
+  SharedBarrier opened[NumSlots]; ///< by all workers
   SharedBarrier taken[NumSlots];  ///< by the taker
   SharedBarrier full[NumHeld];    ///< by all workers
   SharedBarrier free[NumHeld];    ///< by the scribe

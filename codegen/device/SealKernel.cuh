@@ -169,8 +169,10 @@ __device__ inline void sealMessages(const SealArguments &arguments) {
   if (threadIdx.x == 0)
     isLast = atomicAdd(arguments.numDone, 1u) + 1 == gridDim.x;
   __syncthreads();
-  if (isLast)
-    writeSeals(arguments);
+  if (!isLast)
+    return;
+  __threadfence(); // what the others added is read after they were counted
+  writeSeals(arguments);
 }
 
 } // namespace delta::device

@@ -34,12 +34,17 @@ struct ListSink {
   }
 };
 
-/// Writes changes where they go.
+/// Writes changes where they go. Elements are read twice for that: whoever
+/// writes them in between, against the rules, gets no more of them into the
+/// streams than there is room for.
 template <typename Bits> struct StreamSink {
   uint16_t *offsets;
   Bits *values;
+  uint32_t end; ///< rank behind those that were found
 
   __device__ void put(uint32_t rank, uint32_t offset, Bits value) const {
+    if (rank >= end)
+      return;
     offsets[rank] = uint16_t(offset);
     values[rank] = value;
   }
@@ -73,7 +78,7 @@ public:
                                              const SegmentRuns &runs,
                                              uint32_t from, uint32_t end,
                                              uint32_t count, Sink sink) {
-    const Bits *before = Base::snapshotOf(arguments, tile);
+    const Bits *before = Base::snapshotOf(tile);
     for (uint32_t base = from; base < end; base += WarpThreads) {
       const uint32_t offset = base + laneOf();
       Bits now = 0;
@@ -118,7 +123,7 @@ public:
           const SegmentRuns &runs, Segment segment, uint32_t numVectors,
           uint32_t count, Sink sink) {
     constexpr uint32_t InFlight = 4;
-    const Bits *before = Base::snapshotOf(arguments, tile);
+    const Bits *before = Base::snapshotOf(tile);
     for (uint32_t base = 0; base < numVectors; base += InFlight * WarpThreads) {
       uint4 now[InFlight] = {}, old[InFlight] = {};
 #pragma unroll

@@ -58,7 +58,8 @@ private:
           rank(diffStorage().ranks[turn.held][warpOf()]) {
       const TileSums &before = diffStorage().before[turn.held];
       sink = {arguments.offsets + before.numOffsets,
-              reinterpret_cast<Bits *>(arguments.values + before.valueBytes)};
+              reinterpret_cast<Bits *>(arguments.values + before.valueBytes),
+              rank + diffStorage().counts[turn.held][warpOf()]};
       if (!Base::isOnePiece(arguments, tile))
         keepRuns(diffStorage().runs[warpOf()], arguments,
                  diffStorage().slots[turn.slot], segment);

@@ -12,8 +12,8 @@
 /// A sync is three launches at most, whatever the number of parameters (four
 /// with a bitmap: BitmapArguments.h):
 ///
-///   clear  lookBack, nextTile, totals, sectionPlaces, heads: one memset each,
-///          or one in all where they lie together
+///   clear  lookBack, inclusive, nextTile, totals, sectionPlaces, sums, heads:
+///          one memset each, or one in all where they lie together
 ///   diff   compares tiles, packs what changed; writes places, counts, totals,
 ///          and bitmap and codes into the heads
 ///   (the host reads totals and places: its only read)
@@ -78,13 +78,14 @@ struct SourceTile {
   uint8_t elementSize; ///< bytes of an element that is sent
   uint8_t reserved[2];
 };
-static_assert(sizeof(SourceTile) == 32, "two loads of 16 bytes");
+static_assert(sizeof(SourceTile) == 32, "without gaps");
 
 /// What a destination set has of the tiles of a rank, and where its head lies.
 struct SectionPlan {
   int64_t firstTile, endTile;
   uint64_t headAt; ///< bytes in `heads`, a multiple of 16
-  /// 1: the values of each tile, sent whole, are a multiple of 16 bytes.
+  /// 1: the values of each tile, sent whole, are a multiple of 16 bytes, and
+  /// no tile is of the general path.
   uint32_t isEven;
   uint32_t reserved;
 };
@@ -150,8 +151,6 @@ struct DiffArguments {
   int64_t tileBegin, tileEnd;
   DiffMode mode;
   uint32_t reserved;
-  /// Added to SourceTile::snapshot: where a chunk of it was uploaded to.
-  int64_t snapshotShift;
   /// Bit i % 32 of `bits[row][i / 32]`: element i of the row's parameter was
   /// written; DiffBits only. One entry a row.
   const uint32_t *const *bits;
@@ -218,7 +217,6 @@ struct AdvanceArguments {
   int64_t tileBegin, tileEnd;
   const uint16_t *offsets;
   const uint8_t *values;
-  int64_t snapshotShift; ///< as in DiffArguments
   /// Null, or one byte a tile: set to 1 where the snapshot has changed.
   uint8_t *moved;
   unsigned long long *nextTile; ///< zeroed

@@ -188,7 +188,7 @@ private:
     const uint64_t at =
         uint64_t(segment.first) * slot.tile.elementSize + laneOf() * 16;
     now = slot.tile.source + at;
-    before = slot.tile.snapshot + storage.arguments.snapshotShift + at;
+    before = slot.tile.snapshot + at;
     const bool ofSnapshot = storage.arguments.mode == DiffSnapshot;
     byRuns = numVectors && slot.tile.path == RunsPath && !ofSnapshot;
     if (perStage != StageVectors) {

@@ -166,8 +166,7 @@ __device__ inline uint64_t sumSourceTile(const SummedTile &summed,
                                          int64_t index) {
   const AdvanceArguments &changes = arguments.changes;
   const SourceTile tile = changes.tiles[index];
-  const Bits *snapshot =
-      reinterpret_cast<const Bits *>(tile.snapshot + changes.snapshotShift);
+  const Bits *snapshot = reinterpret_cast<const Bits *>(tile.snapshot);
   const bool isFirst = arguments.isFirst;
   TilePlace place = {};
   if (!isFirst)

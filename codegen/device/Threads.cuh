@@ -19,7 +19,7 @@
 
 namespace delta::device {
 
-/// Threads of a block, of all kernels but the compare.
+/// Threads of a block, of all kernels but the diff.
 constexpr uint32_t BlockThreads = 256;
 constexpr uint32_t WarpThreads = 32;
 constexpr uint32_t FullWarp = 0xffffffffu;

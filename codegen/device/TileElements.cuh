@@ -79,10 +79,8 @@ template <typename Elements, typename Bits> struct TileElements {
   /// Elements of a vector of 16 bytes.
   static constexpr uint32_t PerVector = 16 / sizeof(Bits);
 
-  __device__ static const Bits *snapshotOf(const DiffArguments &arguments,
-                                           const SourceTile &tile) {
-    return reinterpret_cast<const Bits *>(tile.snapshot +
-                                          arguments.snapshotShift);
+  __device__ static const Bits *snapshotOf(const SourceTile &tile) {
+    return reinterpret_cast<const Bits *>(tile.snapshot);
   }
   /// Whether the elements are one piece of memory, sent as it is.
   __device__ static bool isOnePiece(const DiffArguments &arguments,
@@ -92,7 +90,7 @@ template <typename Elements, typename Bits> struct TileElements {
   __device__ static const Bits *pieceOf(const DiffArguments &arguments,
                                         const SourceTile &tile) {
     return arguments.mode == DiffSnapshot
-               ? snapshotOf(arguments, tile)
+               ? snapshotOf(tile)
                : reinterpret_cast<const Bits *>(tile.source);
   }
 

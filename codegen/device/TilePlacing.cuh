@@ -7,7 +7,7 @@
 ///
 /// \file
 /// The place of a tile in the streams, and what the head of its section says of
-/// it. By one warp.
+/// it. By one warp, but for what one thread publishes.
 ///
 //===----------------------------------------------------------------------===//
 

@@ -26,6 +26,10 @@ using namespace delta::test;
 using namespace delta::runtime;
 namespace device = delta::device;
 
+static_assert(shapeOf(DeviceKernel::Diff).numThreads == device::DiffThreads &&
+                  shapeOf(DeviceKernel::Diff).sharedBytes > device::RingBytes,
+              "threads for all roles of the diff, and room for lists");
+
 /// Memory of the device begins at multiples of as much.
 static constexpr size_t BlockAlignment = 256;
 
