@@ -181,22 +181,28 @@ private:
       return;
     if (laneOf() == 0)
       storage.opened[turn.slot].arrive();
+    const DiffArguments &arguments = storage.arguments;
     const Segment segment = Segment::of(slot.tile.numElements, warpOf());
-    numVectors = ringVectors(storage.arguments, slot, segment);
+    numVectors = ringVectors(arguments, slot, segment);
+    byRuns = false;
+    if (!numVectors) // it may have no address, either
+      return;
     perVector = 16 / slot.tile.elementSize;
     offset = segment.first;
+    const bool ofSnapshot = arguments.mode == DiffSnapshot;
+    byRuns = slot.tile.path == RunsPath && !ofSnapshot;
     const uint64_t at =
         uint64_t(segment.first) * slot.tile.elementSize + laneOf() * 16;
-    now = slot.tile.source + at;
-    before = slot.tile.snapshot + at;
-    const bool ofSnapshot = storage.arguments.mode == DiffSnapshot;
-    byRuns = numVectors && slot.tile.path == RunsPath && !ofSnapshot;
-    if (perStage != StageVectors) {
-      now = ofSnapshot ? before : now;
-      before = now + StageBytes;
-    }
+    if (ofSnapshot)
+      now = slot.tile.snapshot + at;
+    else if (byRuns) // each vector has its own place
+      now = arguments.rows[slot.tile.row].source;
+    else
+      now = slot.tile.source + at;
+    before =
+        perStage == StageVectors ? slot.tile.snapshot + at : now + StageBytes;
     if (byRuns)
-      keepRuns(storage.loadedRuns[warpOf()], storage.arguments, slot, segment);
+      keepRuns(storage.loadedRuns[warpOf()], arguments, slot, segment);
   }
 
   static constexpr uint32_t NoRuns = ~0u;
