@@ -277,18 +277,19 @@ private:
     FoundChanges found = storage.found[turn.held];
     if (isCopy(arguments.mode)) // nobody looks
       found = {slot.tile.numElements, true, false};
-    const uint32_t own =
-        laneOf() < NumWorkerWarps ? storage.counts[turn.held][laneOf()] : 0;
-    const uint32_t inclusive = warpInclusive(own);
     const TileSums before = TilePlacing::place(arguments, slot, found);
     const uint32_t sent = found.whole ? slot.tile.numElements : found.changed;
-    __syncwarp(); // all have read what was found
-    if (laneOf() < NumWorkerWarps)
-      storage.ranks[turn.held][laneOf()] = inclusive - own;
-    if (laneOf() == 0) {
-      found.isSent = sent && before.numSent + sent <= arguments.capacity;
-      storage.found[turn.held] = found;
-      storage.before[turn.held] = before;
+    __syncwarp();      // all have read what was found
+    if (laneOf() != 0) // the lane that arrives writes all that is waited for
+      return;
+    found.isSent = sent && before.numSent + sent <= arguments.capacity;
+    storage.found[turn.held] = found;
+    storage.before[turn.held] = before;
+    uint32_t rank = 0;
+#pragma unroll
+    for (uint32_t warp = 0; warp < NumWorkerWarps; ++warp) {
+      storage.ranks[turn.held][warp] = rank;
+      rank += storage.counts[turn.held][warp];
     }
   }
 };
