@@ -134,21 +134,15 @@ void Syncs::localStage(Outcome &outcome) {
   });
   stage("read", [&] {
     must([&](delta_error_t error) {
-      return api.sender_pack(first, ranks.version, &outcome.own, error);
+      return api.sender_read(first, ranks.version, &outcome.own, error);
     });
   });
   outcome.numRounds = api.sender_rounds(first);
   outcome.changed = outcome.own.changed;
   outcome.messageBytes = outcome.own.message_bytes;
-  // On the host packing seals. Where launches are counted, each is made once:
-  // `exchange` seals.
-  if (machine.isDevice() && outcome.numRounds == 1 &&
-      !(counter && ranks.hasReceivers()))
+  if (outcome.numRounds == 1)
     stage("seal", [&] {
-      const delta_transport_t nowhere = ranks.nowhere();
-      must([&](delta_error_t error) {
-        return api.sender_send(first, &nowhere, error);
-      });
+      must([&](delta_error_t error) { return api.sender_seal(first, error); });
     });
   machine.wait();
   outcome.localSeconds =

@@ -9,10 +9,10 @@
     flip (not timed) | compare pack seal | exchange | stage commit | advance
                        `- local stage -'
 
-The rank that is measured is source rank 0. It sends first to nobody, so that
-the seal is seen alone, then into the mailboxes. Other source ranks sync beside
-it, not timed. The receiver takes all messages and is compared with the
-converter's export.
+The rank that is measured is source rank 0. It seals before it sends into the
+mailboxes, so that the seal is seen alone. Other source ranks sync beside it,
+not timed. The receiver takes all messages and is compared with the converter's
+export.
 """
 
 from collections import defaultdict
@@ -169,17 +169,19 @@ class Syncs:
         return at, stats
 
     def local_stage(self, at: dict[str, list]) -> SyncStats:
-        """Compare, pack, seal."""
+        """Compare, pack, seal; several rounds are sealed as they are sent."""
         mark = self.clock.mark
         self.first.compare()
         at["compare"].append(mark())
         at["pack"] = [at["compare"][1]]
-        stats = self.first.pack()
+        stats = self.first.read()
         at["pack"].append(mark())
         at["seal"] = [mark()]
         if self.first.rounds == 1:
-            self.first.send(self.nowhere)
+            self.first.seal()
         at["seal"].append(mark())
+        self.clock.wait()
+        at["local"] = [at["compare"][0], mark()]
         return stats
 
     def change(self, share: float, seed: int) -> None:
@@ -226,9 +228,6 @@ class Syncs:
             for stage, (start, end) in at.items():
                 found[stage].append(self.clock.on_device(start, end))
                 found[f"{stage}, host"].append(self.clock.on_host(start, end))
-            found["local"].append(
-                self.clock.on_host(at["compare"][0], at["seal"][1])
-            )
         self._report(share, found, rates, stats, label, checked)
 
     def _report(
@@ -255,7 +254,7 @@ class Syncs:
             f"{stats.dense_tiles} bytes {stats.message_bytes} launches "
             f"{stats.launches}",
         )  # fmt: skip
-        add(f"{said}local stage, host", found["local"], **facts, **both)
+        add(f"{said}local stage, host", found["local, host"], **facts, **both)
         add(f"{said}seal", found["seal"], **facts)
         scatter = rates.get(f"scatter {share:g}")
         against = {"against": ("scatter", scatter)} if scatter else {}
