@@ -31,7 +31,7 @@ template <typename T> __device__ inline T warpSum(T value) {
 template <typename T> __device__ inline T warpInclusive(T value) {
   for (uint32_t step = 1; step < WarpThreads; step *= 2) {
     T other = __shfl_up_sync(FullWarp, value, step);
-    value += threadIdx.x % WarpThreads >= step ? other : 0;
+    value += laneOf() >= step ? other : 0;
   }
   return value;
 }
@@ -41,9 +41,9 @@ template <typename T> __device__ inline T warpInclusive(T value) {
 /// may be written again when it returns.
 template <typename T>
 __device__ inline T blockBefore(T *warps, T value, T &outTotal) {
-  uint32_t warp = threadIdx.x / WarpThreads;
+  uint32_t warp = warpOf();
   T inclusive = warpInclusive(value);
-  if (threadIdx.x % WarpThreads == WarpThreads - 1)
+  if (laneOf() == WarpThreads - 1)
     warps[warp] = inclusive;
   __syncthreads();
   T before = 0, total = 0;
@@ -62,12 +62,12 @@ template <uint32_t Count> struct BlockSums {
 
   /// All threads of the block call it, and get the sums in `values`.
   __device__ void add(uint64_t (&values)[Count]) {
-    uint32_t warp = threadIdx.x / WarpThreads;
+    uint32_t warp = warpOf();
     __syncthreads(); // those before are read
 #pragma unroll
     for (uint32_t i = 0; i < Count; ++i) {
       uint64_t sum = warpSum(values[i]);
-      if (threadIdx.x % WarpThreads == 0)
+      if (laneOf() == 0)
         warps[i][warp] = sum;
     }
     __syncthreads();
@@ -96,7 +96,7 @@ struct BlockScan {
 template <typename Entry>
 __device__ inline uint64_t findLast(const Entry *entries, uint64_t count,
                                     uint64_t Entry::*begin, uint64_t at) {
-  uint32_t lane = threadIdx.x % WarpThreads;
+  uint32_t lane = laneOf();
   uint64_t first = 0;
   while (count > 1) {
     uint64_t stride = (count + WarpThreads - 1) / WarpThreads;

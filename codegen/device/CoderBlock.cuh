@@ -53,7 +53,7 @@ struct PublishedSum {
 /// one warp.
 __device__ inline uint64_t sumOfTilesBefore(unsigned long long *tiles,
                                             int64_t tile, uint64_t own) {
-  uint32_t lane = threadIdx.x % WarpThreads;
+  uint32_t lane = laneOf();
   if (tile > 0 && lane == 0)
     PublishedSum::write(tiles[tile], own, PublishedSum::Own);
   uint64_t before = 0;

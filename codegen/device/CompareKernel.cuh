@@ -72,7 +72,7 @@ __device__ inline void compareTiles(const CompareArguments &arguments) {
     }
   }
   count = warpSum(count);
-  if (threadIdx.x % WarpThreads == 0 && count)
+  if (laneOf() == 0 && count)
     atomicAdd(&arguments.totals->numDiffer,
               static_cast<unsigned long long>(count));
 }

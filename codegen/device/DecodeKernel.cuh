@@ -128,12 +128,12 @@ private:
 
   /// One warp adds up words, another elements.
   __device__ void placeTile(uint32_t numWords) {
-    uint32_t warp = threadIdx.x / WarpThreads;
+    uint32_t warp = warpOf();
     if (warp < 2) {
       uint64_t before =
           sumOfTilesBefore(arguments.lookBack + warp * arguments.numTiles,
                            index, warp == 0 ? numWords : tile.count);
-      if (threadIdx.x % WarpThreads == 0)
+      if (laneOf() == 0)
         (warp == 0 ? storage.wordsBefore : storage.elementsBefore) = before;
     }
     __syncthreads();
@@ -258,7 +258,7 @@ private:
   /// A warp has 32 elements in a row, whose mask is a word.
   __device__ void applyUnitSteps() {
     uint32_t threshold = readBits(words, tile.fixedBits(), ThresholdBits);
-    uint32_t lane = threadIdx.x % WarpThreads;
+    uint32_t lane = laneOf();
     for (uint32_t first = threadIdx.x - lane; first < tile.count;
          first += BlockThreads) {
       uint32_t element = first + lane;

@@ -151,7 +151,7 @@ private:
     }
     highs = warpSum(highs);
     lengths = uint32_t(warpSum(lengths));
-    if (threadIdx.x % WarpThreads == 0) {
+    if (laneOf() == 0) {
       for (uint32_t i = 0; i < 3; ++i)
         atomicAdd(storage.sums.highs + i, uint32_t(highs >> 20 * i) & 0xfffff);
       atomicAdd(&storage.sums.lengths, lengths);
@@ -176,7 +176,7 @@ private:
       uint32_t other = __shfl_xor_sync(FullWarp, least, step);
       least = other < least ? other : least;
     }
-    if (threadIdx.x % WarpThreads == 0)
+    if (laneOf() == 0)
       atomicMin(&storage.bestThreshold, least);
     __syncthreads();
     if (key == storage.bestThreshold) {

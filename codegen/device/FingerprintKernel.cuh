@@ -228,7 +228,7 @@ template <typename... Elements> struct PieceTypes<ElementList<Elements...>> {
   __device__ static uint64_t sumStrip(FingerprintStorage &storage,
                                       const FingerprintKeys *keys) {
     const FingerprintPiece &piece = storage.piece;
-    StripSum strip(piece, storage.strips[threadIdx.x / WarpThreads]);
+    StripSum strip(piece, storage.strips[warpOf()]);
     if (!strip.hasLines())
       return 0;
     if constexpr (List::hasSize(2))
@@ -348,8 +348,8 @@ __device__ inline uint64_t sumOfPiece(FingerprintStorage &storage,
                                       uint64_t value) {
   for (uint32_t step = WarpThreads / 2; step > 0; step /= 2)
     value += __shfl_xor_sync(FullWarp, value, int(step));
-  if (threadIdx.x % WarpThreads == 0)
-    storage.warpSums[threadIdx.x / WarpThreads] = value;
+  if (laneOf() == 0)
+    storage.warpSums[warpOf()] = value;
   __syncthreads();
   uint64_t total = 0;
   if (threadIdx.x == 0)

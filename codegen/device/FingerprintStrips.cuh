@@ -61,8 +61,8 @@ public:
   /// All 32 lanes of a warp construct it.
   __device__ StripSum(const FingerprintPiece &piece, StripWeights &weights)
       : piece(piece), weights(weights) {
-    const uint32_t lane = threadIdx.x % WarpThreads;
-    const uint32_t warp = threadIdx.x / WarpThreads;
+    const uint32_t lane = laneOf();
+    const uint32_t warp = warpOf();
     const uint32_t lineBytes = piece.numColumns * piece.elementSize;
     const uint32_t across = (lineBytes + StripBytes - 1) / StripBytes;
     const uint32_t band = warp / across;
@@ -143,14 +143,12 @@ private:
     const int64_t column = piece.column + firstByte / Size * piece.columnStep;
     const int64_t line = piece.line + firstLine * piece.lineStep;
 #pragma unroll 1
-    for (uint32_t i = threadIdx.x % WarpThreads; i < StripBytes / Size;
-         i += WarpThreads)
+    for (uint32_t i = laneOf(); i < StripBytes / Size; i += WarpThreads)
       weights.columns[i] =
           i * Size < numBytes ? weight(columnKey, column + i * piece.columnStep)
                               : 0;
 #pragma unroll 1
-    for (uint32_t i = threadIdx.x % WarpThreads; i < StripLines;
-         i += WarpThreads)
+    for (uint32_t i = laneOf(); i < StripLines; i += WarpThreads)
       weights.lines[i] =
           i < numLines ? weight(lineKey, line + i * piece.lineStep) : 0;
     __syncwarp();

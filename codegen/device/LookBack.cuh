@@ -116,16 +116,15 @@ __device__ inline void publishSums(unsigned long long *inclusive, int64_t index,
   uint64_t own = 0;
 #pragma unroll
   for (uint32_t i = 0; i < NumSumWords; ++i)
-    own = threadIdx.x % WarpThreads == i ? values[i] : own;
-  if (threadIdx.x % WarpThreads < NumSumWords)
-    publish(inclusive + index * NumSumWords + threadIdx.x % WarpThreads,
-            own << 1 | 1);
+    own = laneOf() == i ? values[i] : own;
+  if (laneOf() < NumSumWords)
+    publish(inclusive + index * NumSumWords + laneOf(), own << 1 | 1);
 }
 
 /// By a warp: of a tile that has said that it has them.
 __device__ inline TileSums awaitSums(const unsigned long long *inclusive,
                                      int64_t index) {
-  const uint32_t lane = threadIdx.x % WarpThreads;
+  const uint32_t lane = laneOf();
   uint64_t own;
   do {
     own = lane < NumSumWords ? peek(inclusive + index * NumSumWords + lane) : 1;
@@ -157,7 +156,7 @@ public:
 
   /// The tiles before `end`; those before the first one count as known.
   __device__ LookBackWindow(const unsigned long long *words, int64_t end)
-      : words(words), last(end - 1 - int64_t(threadIdx.x % WarpThreads)) {
+      : words(words), last(end - 1 - int64_t(laneOf())) {
 #pragma unroll
     for (uint32_t i = 0; i < NumGroups; ++i)
       seen[i].bits = at(i) >= 0 ? peek(words + at(i)) : TileWord::HasInclusive;
@@ -177,8 +176,7 @@ public:
   }
   /// That tile, or -1: the sums before are zero.
   __device__ int64_t known() const {
-    return last + int64_t(threadIdx.x % WarpThreads) -
-           int64_t(group * WarpThreads + nearest);
+    return last + int64_t(laneOf()) - int64_t(group * WarpThreads + nearest);
   }
 
   /// The tiles between it and the end, then `next`.
@@ -214,7 +212,7 @@ private:
     return last - int64_t(i * WarpThreads);
   }
   __device__ bool isIn(uint32_t i) const {
-    return i < group || (i == group && threadIdx.x % WarpThreads < nearest);
+    return i < group || (i == group && laneOf() < nearest);
   }
   __device__ bool isComplete() {
     group = NumGroups;
@@ -231,8 +229,7 @@ private:
         nearest = uint32_t(__ffs(int(known))) - 1;
       }
       // Tiles behind one that knows the sums do not matter.
-      isMissing |= seen[i].status() == 0 &&
-                   (!known || threadIdx.x % WarpThreads < nearest);
+      isMissing |= seen[i].status() == 0 && (!known || laneOf() < nearest);
     }
     return !__any_sync(FullWarp, isMissing);
   }
@@ -272,7 +269,7 @@ __device__ inline TileSums lookBack(unsigned long long *words,
   if (own.beginsSection())
     before = alignedForSection(before);
   publishSums(inclusive, index, before + own.sums());
-  if (threadIdx.x % WarpThreads == 0)
+  if (laneOf() == 0)
     publish(words + index,
             (own.bits & ~TileWord::HasOwn) | TileWord::HasInclusive);
   return before;

@@ -49,7 +49,7 @@ constexpr uint32_t VectorsInFlight = 4;
 /// Clears vectors of marks, by a warp; whether the thread found one set.
 __device__ inline bool clearVectors(uint4 *vectors, int64_t count) {
   bool any = false;
-  for (int64_t base = threadIdx.x % WarpThreads; base < count;
+  for (int64_t base = laneOf(); base < count;
        base += VectorsInFlight * WarpThreads) {
     uint4 old[VectorsInFlight];
 #pragma unroll
@@ -81,7 +81,7 @@ __device__ inline bool clearSpan(uint32_t *marks, int64_t begin, int64_t end) {
   const int64_t firstWord = begin / WordBits;
   const int64_t endWord = (end + WordBits - 1) / WordBits;
   const int64_t skipped = first < last ? (last - first) * Words : 0;
-  int64_t word = firstWord + threadIdx.x % WarpThreads;
+  int64_t word = firstWord + laneOf();
   if (first < last && word >= first * Words)
     word += skipped;
   if (word < endWord)
@@ -104,8 +104,7 @@ DELTA_DEVICE_COLD bool clearRuns(uint32_t *marks, const delta_box_t &box,
       any |= clearSpan(marks, begin, begin + tile.numColumns);
       continue;
     }
-    for (uint32_t i = threadIdx.x % WarpThreads; i < tile.numColumns;
-         i += WarpThreads) {
+    for (uint32_t i = laneOf(); i < tile.numColumns; i += WarpThreads) {
       int64_t bit = begin + i * step;
       any |= clearBits(marks + bit / WordBits, 1u << bit % WordBits);
     }
@@ -118,8 +117,7 @@ template <typename Body>
 __device__ inline void forEachOfWarp(int64_t begin, int64_t end,
                                      const Body &body) {
   constexpr uint32_t WarpsOfBlock = BlockThreads / WarpThreads;
-  for (int64_t index = begin + int64_t(blockIdx.x) * WarpsOfBlock +
-                       threadIdx.x / WarpThreads;
+  for (int64_t index = begin + int64_t(blockIdx.x) * WarpsOfBlock + warpOf();
        index < end; index += int64_t(gridDim.x) * WarpsOfBlock)
     body(index);
 }
@@ -171,8 +169,7 @@ __device__ inline void restoreTile(const RestoreArguments &arguments,
   Tile part = {};
   if (!follow)
     part = tileOf(*row.box, row.tileBegin + index - row.firstTile);
-  for (uint32_t i = threadIdx.x % WarpThreads; i < place.changed;
-       i += WarpThreads) {
+  for (uint32_t i = laneOf(); i < place.changed; i += WarpThreads) {
     int64_t bit = follow ? firstMark(tile, row) + offsets[i]
                          : row.firstBit + elementAt(*row.box, part, offsets[i],
                                                     Layout::source(*row.box));

@@ -216,7 +216,7 @@ __device__ inline void scatterTiles(const ScatterArguments &arguments) {
   __shared__ PlaceStorage storage;
   __shared__ TileTickets tickets;
   unsigned long long *counter = &arguments.totals->nextTile;
-  const uint32_t warp = threadIdx.x / WarpThreads;
+  const uint32_t warp = warpOf();
   // Few tiles are shared out among all blocks.
   uint32_t groupSize = WarpsOfBlock;
   while (groupSize > 1 && arguments.numStaged < uint64_t(groupSize) * gridDim.x)
@@ -240,9 +240,8 @@ __device__ inline void scatterTiles(const ScatterArguments &arguments) {
       const StagedTile &staged = arguments.staged[first + index];
       if (isLight(arguments, staged) != (step == 0))
         continue;
-      const Workers workers =
-          step ? Workers{threadIdx.x, BlockThreads}
-               : Workers{threadIdx.x % WarpThreads, WarpThreads};
+      const Workers workers = step ? Workers{threadIdx.x, BlockThreads}
+                                   : Workers{laneOf(), WarpThreads};
       if (arguments.reached && workers.thread == 0)
         arguments.reached[staged.tile] = 1;
       scatterTile(workers, storage, arguments.tiles, staged);

@@ -44,7 +44,7 @@ __device__ inline void sumChunk(StagedPart &part, uint64_t chunk) {
     sum -= checksumTerm(*reinterpret_cast<const uint64_t *>(part.section),
                         sectionWord(0));
   sum = warpSum(sum);
-  if (threadIdx.x % WarpThreads == 0)
+  if (laneOf() == 0)
     atomicAdd(&part.sum, static_cast<unsigned long long>(sum));
 }
 
@@ -322,10 +322,10 @@ __device__ inline void listTiles(const StageArguments &arguments) {
 /// last one inside the tile.
 template <typename Elements>
 __device__ inline void checkOffsets(const StageArguments &arguments) {
-  uint32_t lane = threadIdx.x % WarpThreads;
+  uint32_t lane = laneOf();
   uint64_t numWarps = uint64_t(gridDim.x) * (BlockThreads / WarpThreads);
-  uint64_t warp = uint64_t(blockIdx.x) * (BlockThreads / WarpThreads) +
-                  threadIdx.x / WarpThreads;
+  uint64_t warp =
+      uint64_t(blockIdx.x) * (BlockThreads / WarpThreads) + warpOf();
   for (uint64_t i = warp; i < arguments.totals->numStaged; i += numWarps) {
     const StagedTile tile = arguments.staged[i];
     if (!tile.offsets)

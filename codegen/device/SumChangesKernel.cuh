@@ -131,7 +131,7 @@ DELTA_DEVICE_COLD uint64_t sumChangesOfLane(const SummedTile &tile,
       }
   };
   uint64_t sum = 0;
-  uint32_t at = threadIdx.x % WarpThreads;
+  uint32_t at = laneOf();
   load(at);
   while (at < count) {
     uint32_t places[AtOnce];
@@ -156,7 +156,7 @@ DELTA_DEVICE_COLD uint64_t sumChangesOfLane(const SummedTile &tile,
 __device__ inline void addOfWarp(unsigned long long *to, uint64_t value) {
   for (uint32_t step = WarpThreads / 2; step > 0; step /= 2)
     value += __shfl_xor_sync(FullWarp, value, int(step));
-  if (threadIdx.x % WarpThreads == 0 && value)
+  if (laneOf() == 0 && value)
     atomicAdd(to, (unsigned long long)(value));
 }
 
@@ -185,7 +185,7 @@ template <typename Elements>
 __device__ inline void sumSource(const SourceSumArguments &arguments) {
   constexpr uint32_t WarpsOfBlock = FingerprintThreads / WarpThreads;
   __shared__ SummedTile summed[WarpsOfBlock];
-  const uint32_t warp = threadIdx.x / WarpThreads;
+  const uint32_t warp = warpOf();
   const AdvanceArguments &changes = arguments.changes;
   for (int64_t index = changes.tileBegin + blockIdx.x * WarpsOfBlock + warp;
        index < changes.tileEnd; index += gridDim.x * WarpsOfBlock) {
@@ -193,7 +193,7 @@ __device__ inline void sumSource(const SourceSumArguments &arguments) {
       continue;
     const uint32_t row = changes.tiles[index].row;
     __syncwarp(); // the tile before is done with
-    if (threadIdx.x % WarpThreads == 0)
+    if (laneOf() == 0)
       summed[warp].set(arguments.rows[row], index);
     __syncwarp();
     const uint32_t size = changes.tiles[index].elementSize;

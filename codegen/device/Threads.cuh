@@ -24,6 +24,10 @@ constexpr uint32_t BlockThreads = 256;
 constexpr uint32_t WarpThreads = 32;
 constexpr uint32_t FullWarp = 0xffffffffu;
 
+/// Of this thread: its number in its warp, and its warp's in the block.
+__device__ inline uint32_t laneOf() { return threadIdx.x % WarpThreads; }
+__device__ inline uint32_t warpOf() { return threadIdx.x / WarpThreads; }
+
 /// The dynamic shared memory of the block.
 __device__ inline uint4 *dynamicShared() {
 #ifdef DELTA_DEVICE_TEXT

@@ -20,9 +20,6 @@
 
 namespace delta::device {
 
-__device__ inline uint32_t laneOf() { return threadIdx.x % WarpThreads; }
-__device__ inline uint32_t warpOf() { return threadIdx.x / WarpThreads; }
-
 /// By a warp: finds where the runs of a segment begin.
 DELTA_DEVICE_COLD void keepRuns(SegmentRuns &runs,
                                 const DiffArguments &arguments,

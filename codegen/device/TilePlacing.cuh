@@ -41,7 +41,7 @@ public:
     const TileWord own = wordOf(slot, found);
     const TileSums before = lookBack(arguments.lookBack, arguments.inclusive,
                                      slot.index - arguments.roundBegin, own);
-    if (threadIdx.x % WarpThreads == 0)
+    if (laneOf() == 0)
       writeDown(arguments, slot, found, before, own);
     return before;
   }
