@@ -35,6 +35,13 @@ protected:
     twins.setCapacity(1);
     twins.sync(1, /*isSeed=*/true);
   }
+  /// Ends the sync to a version; nothing is left to be sent.
+  void deliver(uint64_t version) {
+    twins.send();
+    twins.acknowledge(version);
+    twins.diff(version + 1);
+    EXPECT_EQ(twins.numChanged, 0u);
+  }
   static TwinOptions options(bool unaligned) {
     TwinOptions options;
     options.snapshot = DELTA_SNAPSHOT_BITMAP;
@@ -126,10 +133,7 @@ TEST_F(DeviceBitmapTest, SendsInTheSameRounds) {
   step(0.4);
   twins.diff(2);
   EXPECT_GT(twins.mostRounds(), 2u);
-  twins.send();
-  twins.acknowledge(2);
-  twins.diff(3);
-  EXPECT_EQ(twins.numChanged, 0u);
+  deliver(2);
 }
 
 TEST_F(DeviceBitmapTest, ACastBeforeTheAcknowledgementIsOfTheNextSync) {
@@ -157,10 +161,7 @@ TEST_F(DeviceBitmapTest, AnAbortKeepsTheBits) {
   twins.abort();
   step(0.1);
   twins.diff(2);
-  twins.send();
-  twins.acknowledge(2);
-  twins.diff(3);
-  EXPECT_EQ(twins.numChanged, 0u);
+  deliver(2);
 }
 
 /// What was compared, but not packed, is compared again.
@@ -173,10 +174,7 @@ TEST_F(DeviceBitmapTest, ACompareMayBeRepeated) {
   step(0.1);
   twins.diff(2);
   EXPECT_GT(twins.numChanged, 0u);
-  twins.send();
-  twins.acknowledge(2);
-  twins.diff(3);
-  EXPECT_EQ(twins.numChanged, 0u);
+  deliver(2);
 }
 
 /// The memory of what was packed goes, and its marks do not.
@@ -187,10 +185,7 @@ TEST_F(DeviceBitmapTest, AnAbortKeepsTheBitsUnderAnotherCapacity) {
   twins.setCapacity(0.5);
   step(0.1);
   twins.diff(2);
-  twins.send();
-  twins.acknowledge(2);
-  twins.diff(3);
-  EXPECT_EQ(twins.numChanged, 0u);
+  deliver(2);
 }
 
 /// Tiles of rounds that were sent are unsure; those of the round that failed
@@ -207,10 +202,7 @@ TEST_F(DeviceBitmapTest, SendsUnsureTilesWholeAfterABrokenSync) {
   twins.areCountsEqual = false;
   twins.diff(2);
   EXPECT_GT(twins.numChanged, 0u);
-  twins.send();
-  twins.acknowledge(2);
-  twins.diff(3);
-  EXPECT_EQ(twins.numChanged, 0u);
+  deliver(2);
 }
 
 TEST_F(DeviceBitmapTest, AFullSyncTakesAllBits) {
