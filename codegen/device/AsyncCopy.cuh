@@ -44,8 +44,11 @@ template <typename Bits> __device__ inline Bits loadShared(SharedAddress from) {
 __device__ inline void storeShared(SharedAddress to, uint32_t value) {
   *reinterpret_cast<uint32_t *>(emulated(to)) = value;
 }
-__device__ inline void copyAsync(SharedAddress to, const void *from, uint64_t) {
+__device__ inline void copyAsync(SharedAddress to, const void *from) {
   delta::simt::copyLater(emulated(to), from, 16);
+}
+__device__ inline void copyAsync(SharedAddress to, const void *from, uint64_t) {
+  copyAsync(to, from);
 }
 __device__ inline void commitCopies() { delta::simt::commitCopies(); }
 template <uint32_t NumPending> __device__ inline void waitForCopies() {
@@ -72,6 +75,11 @@ __device__ inline void storeShared(SharedAddress to, uint32_t value) {
   *static_cast<uint32_t *>(__cvta_shared_to_generic(to.bytes)) = value;
 }
 /// Copies 16 bytes, both ends multiples of 16. `policy`: of evictFirst().
+__device__ inline void copyAsync(SharedAddress to, const void *from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to.bytes),
+               "l"(from)
+               : "memory");
+}
 __device__ inline void copyAsync(SharedAddress to, const void *from,
                                  uint64_t policy) {
   asm volatile(

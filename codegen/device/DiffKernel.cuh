@@ -75,80 +75,62 @@ private:
     }
   }
 
-  /// Waits until the place of a tile is known, and writes the warp's segment.
+  /// Waits until the place of a tile is known, and writes the warp's part.
   __device__ void finish(TileTurn turn) const {
     DiffStorage &storage = diffStorage();
     storage.free[turn.held].wait(turn.heldPhase);
     const FoundChanges found = storage.found[turn.held];
     if (!found.isSent)
       return;
-    const uint32_t count = storage.counts[turn.held][warpOf()];
-    if (!found.whole && count == 0)
+    const TileSlot &slot = storage.slots[turn.slot];
+    if (found.whole) {
+      forElementsOf<Elements>(slot.tile, [&](auto bits) {
+        SegmentWrite<Elements, decltype(bits)>::writeWhole(turn);
+      });
       return;
-    const SourceTile &tile = storage.slots[turn.slot].tile;
-    const bool isListed = !found.whole && count <= room;
-    if (isListed && tile.elementSize == 2)
-      return writeList(turn, count);
-    forElementsOf<Elements>(tile, [&](auto bits) {
+    }
+    const PieceRanks ranks = PieceRanks::of(turn);
+    if (ranks.count() == 0)
+      return;
+    const bool isListed = ranks.count() <= room;
+    if (isListed && slot.tile.elementSize == 2)
+      return writeList(turn, ranks);
+    forElementsOf<Elements>(slot.tile, [&](auto bits) {
       using Write = SegmentWrite<Elements, decltype(bits)>;
       if (isListed)
-        Write::writeListed(turn, listOf(turn.held, warpOf(), room), count);
+        Write::writeListed(turn, listOf(turn.held, warpOf(), room));
       else
-        Write::write(turn);
+        Write::writeChanges(turn);
     });
   }
 
-  /// Two neighbors a lane, in words where both streams allow it.
-  __device__ void writeList(TileTurn turn, uint32_t count) const {
+  __device__ void writeList(TileTurn turn, const PieceRanks &ranks) const {
     DiffStorage &storage = diffStorage();
-    const uint32_t rank = storage.ranks[turn.held][warpOf()];
-    const uint64_t offsetsAt = storage.before[turn.held].numOffsets + rank;
-    const uint64_t valuesAt = storage.before[turn.held].valueBytes / 2 + rank;
-    uint16_t *offsets = storage.arguments.offsets + offsetsAt;
-    uint16_t *values =
-        reinterpret_cast<uint16_t *>(storage.arguments.values) + valuesAt;
-    const uint32_t shift = uint32_t(offsetsAt) % 2;
-    const bool isPaired = uint32_t(valuesAt) % 2 == shift;
+    const TileSums &before = storage.before[turn.held];
+    uint16_t *offsets = storage.arguments.offsets + before.numOffsets;
+    uint16_t *values = reinterpret_cast<uint16_t *>(storage.arguments.values +
+                                                    before.valueBytes);
     const SharedAddress list = listOf(turn.held, warpOf(), room);
 #pragma unroll 2
-    for (uint32_t i = 2 * laneOf(); i < count + shift; i += 2 * WarpThreads) {
-      const uint32_t first = i - shift; // -1: there is none
-      const bool hasFirst = first < count, hasSecond = first + 1 < count;
-      const uint32_t one =
-          hasFirst ? loadShared<uint32_t>(list + first * 4) : 0;
-      const uint32_t two =
-          hasSecond ? loadShared<uint32_t>(list + (first + 1) * 4) : 0;
-      if (isPaired && hasFirst && hasSecond) {
-        *reinterpret_cast<uint32_t *>(offsets + first) =
-            (one & 0xffff) | two << 16;
-        *reinterpret_cast<uint32_t *>(values + first) =
-            one >> 16 | (two & 0xffff0000u);
-        continue;
-      }
-      if (hasFirst) {
-        offsets[first] = uint16_t(one);
-        values[first] = uint16_t(one >> 16);
-      }
-      if (hasSecond) {
-        offsets[first + 1] = uint16_t(two);
-        values[first + 1] = uint16_t(two >> 16);
-      }
+    for (uint32_t i = laneOf(); i < ranks.count(); i += WarpThreads) {
+      const uint32_t change = loadShared<uint32_t>(list + i * 4);
+      const uint32_t rank = ranks.of(i);
+      offsets[rank] = uint16_t(change);
+      values[rank] = uint16_t(change >> 16);
     }
   }
 
   __device__ void compare(TileTurn turn) {
     DiffStorage &storage = diffStorage();
     const TileSlot &slot = storage.slots[turn.slot];
-    const Segment segment = Segment::of(slot.tile.numElements, warpOf());
     const ListSink sink = {listOf(turn.held, warpOf(), room), room};
     uint32_t count = 0;
-    if (!slot.isWhole && segment.count)
+    if (!slot.isWhole)
       forElementsOf<Elements>(slot.tile, [&](auto bits) {
-        count = compareSegment<decltype(bits)>(turn, slot, segment, sink);
+        count = comparePieces<decltype(bits)>(turn, slot, sink);
       });
     __syncwarp();
     if (laneOf() == 0) {
-      storage.counts[turn.held][warpOf()] = count;
       arrive(turn, slot, count);
       storage.full[turn.held].arrive();
     }
@@ -172,38 +154,49 @@ private:
       TilePlacing::publishFound(storage.arguments, slot, found);
   }
 
+  /// Returns how many changes there are, and notes how many in each piece.
   template <typename Bits>
-  __device__ uint32_t compareSegment(TileTurn turn, const TileSlot &slot,
-                                     Segment segment, const ListSink &sink) {
+  __device__ uint32_t comparePieces(TileTurn turn, const TileSlot &slot,
+                                    const ListSink &sink) {
     constexpr uint32_t PerVector = 16 / sizeof(Bits);
-    const TileTurn next = turn.next();
-    const uint32_t numVectors =
-        ringVectors(diffStorage().arguments, slot, segment);
-    uint32_t count = 0, left = numVectors;
-    uint32_t offset = segment.first + laneOf() * LaneVectors * PerVector;
-    for (; left >= StageVectors; left -= StageVectors) {
-      takeStage<Bits>(offset, ~0u, count, sink);
-      offset += StageVectors * PerVector;
-      ring.fill(next);
+    const Pieces pieces = slot.pieces();
+    uint32_t at = pieces[warpOf()].first;
+    uint32_t left = ringVectors(diffStorage().arguments, slot, warpOf());
+    uint32_t count = 0;
+    while (left) {
+      takeStage<Bits>(at, left, count, sink);
+      ring.fill(turn.next());
+      if (left < StageVectors)
+        break;
+      left -= StageVectors;
+      at += StageVectors * PerVector;
+      if (!pieces.isStriped || at % StripeStep)
+        continue;
+      noteCount(turn, at / StripeStep - 1, count);
+      at += (NumWorkerWarps - 1) * StripeStep;
     }
-    if (left) {
-      const uint32_t own = laneOf() * LaneVectors;
-      const uint32_t vectors = left > own ? left - own : 0;
-      takeStage<Bits>(
-          offset, vectors < LaneVectors ? (1u << vectors * PerVector) - 1 : ~0u,
-          count, sink);
-      ring.fill(next);
-    }
-    offset = segment.first + numVectors * PerVector;
-    return offset == segment.end()
-               ? count
-               : compareOthers<Bits>(turn, offset, count, sink);
+    const uint32_t piece = pieces.isStriped ? at / StripeStep : warpOf();
+    if (piece >= pieces.count())
+      return count;
+    at += left * PerVector;
+    const uint32_t end = pieces[piece].end();
+    if (at != end)
+      count = compareOthers<Bits>(turn, at, end, count, sink);
+    noteCount(turn, piece, count);
+    return count;
+  }
+  /// Up to the end of a piece of the warp.
+  __device__ static void noteCount(TileTurn turn, uint32_t piece,
+                                   uint32_t count) {
+    if (laneOf() == 0)
+      diffStorage().counts[turn.slot][piece] = uint16_t(count);
   }
 
-  /// `exists`: bits of the lane's elements.
+  /// The oldest stage, which begins at an offset and has `numVectors`, or more.
   template <typename Bits>
-  __device__ void takeStage(uint32_t offset, uint32_t exists, uint32_t &count,
-                            const ListSink &sink) {
+  __device__ void takeStage(uint32_t offset, uint32_t numVectors,
+                            uint32_t &count, const ListSink &sink) {
+    constexpr uint32_t PerVector = 16 / sizeof(Bits);
     const Stage stage = ring.wait();
     uint4 now[LaneVectors], old[LaneVectors];
     uint32_t differs = 0;
@@ -219,33 +212,38 @@ private:
       uint32_t mask = 0;
 #pragma unroll
       for (uint32_t i = 0; i < LaneVectors; ++i)
-        mask |= maskOf<Bits>(now[i], old[i]) << i * (16 / sizeof(Bits));
-      takeMask(mask & exists, offset, count, sink,
+        mask |= maskOf<Bits>(now[i], old[i]) << i * PerVector;
+      const uint32_t own = laneOf() * LaneVectors;
+      if (numVectors < own + LaneVectors) // else all vectors are there
+        mask &=
+            numVectors > own ? (1u << (numVectors - own) * PerVector) - 1 : 0;
+      takeMask(mask, offset + own * PerVector, count, sink,
                [&](uint32_t bit) { return stage.template element<Bits>(bit); });
     }
     ring.release();
   }
 
-  /// What does not go through the ring: from `offset` to the segment's end.
+  /// What does not go through the ring: offsets [from, end).
   template <typename Bits>
-  DELTA_DEVICE_COLD static uint32_t
-  compareOthers(TileTurn turn, uint32_t offset, uint32_t count, ListSink sink) {
+  DELTA_DEVICE_COLD static uint32_t compareOthers(TileTurn turn, uint32_t from,
+                                                  uint32_t end, uint32_t count,
+                                                  ListSink sink) {
     DiffStorage &storage = diffStorage();
     using Compare = SegmentCompare<Elements, Bits, ListSink>;
     const DiffArguments &arguments = storage.arguments;
     const TileSlot &slot = storage.slots[turn.slot];
-    const Segment segment = Segment::of(slot.tile.numElements, warpOf());
+    const Segment segment = {from, end - from};
     SegmentRuns &runs = storage.runs[warpOf()];
     if (slot.tile.path != ContiguousPath)
       keepRuns(runs, arguments, slot, segment);
     if (arguments.mode == DiffBits)
       return Compare::marked(arguments, slot.tile, runs, segment, count, sink);
-    return Compare::elements(arguments, slot.tile, runs, offset, segment.end(),
-                             count, sink);
+    return Compare::elements(arguments, slot.tile, runs, from, end, count,
+                             sink);
   }
 
   const uint32_t room = listRoom();
-  StageRing ring;
+  StageRing</*IsCopy=*/false> ring;
 };
 
 /// The warp that places what was found in tiles.
@@ -285,12 +283,6 @@ private:
     found.isSent = sent && before.numSent + sent <= arguments.capacity;
     storage.found[turn.held] = found;
     storage.before[turn.held] = before;
-    uint32_t rank = 0;
-#pragma unroll
-    for (uint32_t warp = 0; warp < NumWorkerWarps; ++warp) {
-      storage.ranks[turn.held][warp] = rank;
-      rank += storage.counts[turn.held][warp];
-    }
   }
 };
 
@@ -332,6 +324,9 @@ private:
                    (arguments.unsure && arguments.unsure[slot.index]);
     slot.begins = slot.index == slot.section.firstTile ||
                   slot.index == arguments.roundBegin;
+    slot.isStriped = arguments.mode == DiffDelta && !slot.isWhole &&
+                     slot.tile.path == ContiguousPath &&
+                     slot.tile.elementSize == 2;
     if (slot.isWhole)
       TilePlacing::publishFound(arguments, slot,
                                 {slot.tile.numElements, true, false});

@@ -14,6 +14,7 @@
 #ifndef DELTA_CODEGEN_DEVICE_SEGMENTWRITE_CUH
 #define DELTA_CODEGEN_DEVICE_SEGMENTWRITE_CUH
 
+#include "codegen/device/PieceRanks.cuh"
 #include "codegen/device/SegmentCompare.cuh"
 
 namespace delta::device {
@@ -27,22 +28,34 @@ class SegmentWrite : TileElements<Elements, Bits> {
   using Base::PerVector;
 
 public:
-  /// Writes the warp's segment of the tile, whose place is known.
-  DELTA_DEVICE_COLD static void write(TileTurn turn) {
-    const Work work(turn);
-    if (diffStorage().found[turn.held].whole)
-      writeWhole(work);
-    else
-      writeChanges(work);
+  /// Writes the warp's segment of a tile that is sent whole.
+  DELTA_DEVICE_COLD static void writeWhole(TileTurn turn) {
+    const Segment segment =
+        Segment::of(diffStorage().slots[turn.slot].tile.numElements, warpOf());
+    const Work work(turn, segment, 0, 0);
+    copy(work);
+  }
+
+  /// Writes the warp's changes, which are more than its list holds.
+  DELTA_DEVICE_COLD static void writeChanges(TileTurn turn) {
+    const Pieces pieces = diffStorage().slots[turn.slot].pieces();
+    const PieceRanks ranks = PieceRanks::of(turn);
+    for (uint32_t i = 0; i < Pieces::MaxOfWarp; ++i) {
+      const uint32_t piece = i * NumWorkerWarps + warpOf();
+      if (piece < pieces.count())
+        compare(Work(turn, pieces[piece], ranks.before[i],
+                     ranks.begin[i + 1] - ranks.begin[i]));
+    }
   }
 
   /// The same of changes that are listed without their values.
-  DELTA_DEVICE_COLD static void writeListed(TileTurn turn, SharedAddress list,
-                                            uint32_t count) {
-    const Work work(turn);
-    for (uint32_t i = laneOf(); i < count; i += WarpThreads) {
+  DELTA_DEVICE_COLD static void writeListed(TileTurn turn, SharedAddress list) {
+    const Pieces pieces = diffStorage().slots[turn.slot].pieces();
+    const PieceRanks ranks = PieceRanks::of(turn);
+    const Work work(turn, pieces[warpOf()], ranks.before[0], ranks.count());
+    for (uint32_t i = laneOf(); i < ranks.count(); i += WarpThreads) {
       const uint32_t offset = loadShared<uint32_t>(list + i * 4) & 0xffff;
-      work.sink.put(work.rank + i, offset,
+      work.sink.put(ranks.of(i), offset,
                     Base::value(work.arguments, work.tile, &work.runs, offset));
     }
   }
@@ -50,16 +63,15 @@ public:
 private:
   /// A segment and where it goes.
   struct Work {
-    __device__ explicit Work(TileTurn turn)
+    __device__ Work(TileTurn turn, Segment segment, uint32_t rank,
+                    uint32_t count)
         : arguments(diffStorage().arguments),
           tile(diffStorage().slots[turn.slot].tile),
-          runs(diffStorage().runs[warpOf()]),
-          segment(Segment::of(tile.numElements, warpOf())),
-          rank(diffStorage().ranks[turn.held][warpOf()]) {
+          runs(diffStorage().runs[warpOf()]), segment(segment), rank(rank) {
       const TileSums &before = diffStorage().before[turn.held];
       sink = {arguments.offsets + before.numOffsets,
               reinterpret_cast<Bits *>(arguments.values + before.valueBytes),
-              rank + diffStorage().counts[turn.held][warpOf()]};
+              rank + count};
       if (!Base::isOnePiece(arguments, tile))
         keepRuns(diffStorage().runs[warpOf()], arguments,
                  diffStorage().slots[turn.slot], segment);
@@ -73,7 +85,7 @@ private:
     StreamSink<Bits> sink;
   };
 
-  __device__ static void writeChanges(const Work &work) {
+  __device__ static void compare(const Work &work) {
     using Compare = SegmentCompare<Elements, Bits, StreamSink<Bits>>;
     const Segment segment = work.segment;
     if (work.arguments.mode == DiffBits) {
@@ -91,7 +103,7 @@ private:
                       rank, work.sink);
   }
 
-  __device__ static void writeWhole(const Work &work) {
+  __device__ static void copy(const Work &work) {
     Bits *values = work.sink.values;
     uint32_t numVectors = 0;
     // Segments begin at whole vectors of their tile.

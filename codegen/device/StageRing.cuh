@@ -22,19 +22,28 @@
 
 namespace delta::device {
 
-/// Vectors of a segment that come through the ring.
+/// Vectors that come through the ring of a warp of a tile; of the last piece,
+/// those that are whole.
 DELTA_HD uint32_t ringVectors(const DiffArguments &arguments,
-                              const TileSlot &slot, Segment segment) {
+                              const TileSlot &slot, uint32_t warp) {
+  const SourceTile &tile = slot.tile;
   bool isElsewhere =
       isCopy(arguments.mode)
-          ? slot.tile.path == GeneralPath && arguments.mode != DiffSnapshot
+          ? tile.path == GeneralPath && arguments.mode != DiffSnapshot
           : slot.isWhole || arguments.mode == DiffBits ||
-                slot.tile.path == GeneralPath;
-  return isElsewhere ? 0 : segment.count * slot.tile.elementSize / 16;
+                tile.path == GeneralPath;
+  if (isElsewhere)
+    return 0;
+  if (!slot.isStriped)
+    return Segment::of(tile.numElements, warp).count * tile.elementSize / 16;
+  constexpr uint32_t OfPiece = NumStages * StageVectors;
+  const uint32_t all = tile.numElements * tile.elementSize / 16;
+  const uint32_t last = all / OfPiece % NumWorkerWarps;
+  const uint32_t rest = warp < last    ? OfPiece
+                        : warp == last ? all % OfPiece
+                                       : 0;
+  return all / (NumWorkerWarps * OfPiece) * OfPiece + rest;
 }
-
-/// Vectors of a stage that are copied, instead of compared.
-constexpr uint32_t CopyStageVectors = 2 * StageVectors;
 
 /// What a lane reads of a stage.
 struct Stage {
@@ -52,19 +61,17 @@ struct Stage {
   }
 };
 
-class StageRing {
+/// The ring of a warp. `IsCopy`: there is no snapshot, and the parameters have
+/// its room.
+template <bool IsCopy> class StageRing {
 public:
+  /// Vectors of a stage of the parameters.
+  static constexpr uint32_t PerStage = (IsCopy ? 2 : 1) * StageVectors;
+
   __device__ StageRing()
       : policy(evictFirst()),
         to(ringOf(warpOf()) + (laneOf() ^ laneOf() / 8 % 4) * 16),
         from(ringOf(warpOf()) + laneOf() * LaneVectors * 16) {}
-
-  /// A ring without a snapshot: a stage has CopyStageVectors of the parameters.
-  __device__ static StageRing ofCopies() {
-    StageRing ring;
-    ring.perStage = CopyStageVectors;
-    return ring;
-  }
 
   /// Fills the free stages, with tiles up to `last`.
   __device__ void fill(TileTurn last) {
@@ -108,24 +115,33 @@ private:
   }
 
   __device__ bool load(TileTurn last) {
-    if (numVectors < perStage || byRuns)
+    if (numVectors < PerStage || byRuns)
       return loadOther(last);
     const SharedAddress at = to + loadAt;
 #pragma unroll
     for (uint32_t i = 0; i < LaneVectors; ++i)
-      copyAsync(at + i * WarpThreads * 16, now + i * WarpThreads * 16, policy);
+      copy(at + i * WarpThreads * 16, now + position + i * WarpThreads * 16);
+    const uint8_t *others = IsCopy ? now + StageBytes : before;
 #pragma unroll
     for (uint32_t i = 0; i < LaneVectors; ++i)
-      copyAsync(at + (StageBytes + i * WarpThreads * 16),
-                before + i * WarpThreads * 16, policy);
-    numVectors -= perStage;
+      copy(at + (StageBytes + i * WarpThreads * 16),
+           others + position + i * WarpThreads * 16);
+    numVectors -= PerStage;
     advance();
     return true;
   }
+  /// What is compared is not read again soon. What is copied was not faster so.
+  __device__ void copy(SharedAddress at, const uint8_t *source) const {
+    if (IsCopy)
+      copyAsync(at, source);
+    else
+      copyAsync(at, source, policy);
+  }
   __device__ void advance() {
     commitCopies();
-    now += perStage * 16;
-    before += perStage * 16;
+    position += PerStage * 16;
+    if (!IsCopy && isStriped && position % StripeBytes == 0) // others' follow
+      position += (NumWorkerWarps - 1) * StripeBytes;
     loadAt = after(loadAt);
     ++inFlight;
   }
@@ -139,12 +155,12 @@ private:
       hasTile = true;
       open();
     }
-    if (numVectors >= perStage && !byRuns)
+    if (numVectors >= PerStage && !byRuns)
       return load(last);
-    const uint32_t count = numVectors < perStage ? numVectors : perStage;
-    copyPart(to + loadAt, now, perStage == StageVectors ? before : nullptr,
-             byRuns ? offset : NoRuns, count, policy);
-    offset += perStage * perVector;
+    const uint32_t count = numVectors < PerStage ? numVectors : PerStage;
+    copyPart(to + loadAt, now + position, IsCopy ? nullptr : before + position,
+             byRuns ? offset : NoRuns, count);
+    offset += PerStage * perVector;
     numVectors -= count;
     advance();
     return true;
@@ -154,15 +170,15 @@ private:
   /// there is no snapshot.
   DELTA_DEVICE_COLD static void copyPart(SharedAddress at, const uint8_t *now,
                                          const uint8_t *before, uint32_t offset,
-                                         uint32_t count, uint64_t policy) {
+                                         uint32_t count) {
     for (uint32_t i = 0; i * WarpThreads + laneOf() < count; ++i) {
       const uint8_t *source = now + i * WarpThreads * 16;
       if (offset != NoRuns)
         source = ofRuns(offset, i * WarpThreads + laneOf());
-      copyAsync(at + i * WarpThreads * 16, source, policy);
+      copyAsync(at + i * WarpThreads * 16, source);
       if (before)
         copyAsync(at + (StageBytes + i * WarpThreads * 16),
-                  before + i * WarpThreads * 16, policy);
+                  before + i * WarpThreads * 16);
     }
   }
   __device__ static const uint8_t *ofRuns(uint32_t offset, uint32_t vector) {
@@ -182,39 +198,38 @@ private:
     if (laneOf() == 0)
       storage.opened[turn.slot].arrive();
     const DiffArguments &arguments = storage.arguments;
-    const Segment segment = Segment::of(slot.tile.numElements, warpOf());
-    numVectors = ringVectors(arguments, slot, segment);
+    const Segment segment = slot.pieces()[warpOf()];
+    numVectors = ringVectors(arguments, slot, warpOf());
     byRuns = false;
     if (!numVectors) // it may have no address, either
       return;
-    perVector = 16 / slot.tile.elementSize;
-    offset = segment.first;
-    const bool ofSnapshot = arguments.mode == DiffSnapshot;
+    const bool ofSnapshot = IsCopy && arguments.mode == DiffSnapshot;
+    isStriped = slot.isStriped;
     byRuns = slot.tile.path == RunsPath && !ofSnapshot;
-    const uint64_t at =
-        uint64_t(segment.first) * slot.tile.elementSize + laneOf() * 16;
+    position = segment.first * slot.tile.elementSize;
+    offset = segment.first;
+    if (!IsCopy || ofSnapshot)
+      before = slot.tile.snapshot + laneOf() * 16;
     if (ofSnapshot)
-      now = slot.tile.snapshot + at;
-    else if (byRuns) // each vector has its own place
-      now = arguments.rows[slot.tile.row].source;
-    else
-      now = slot.tile.source + at;
-    before =
-        perStage == StageVectors ? slot.tile.snapshot + at : now + StageBytes;
-    if (byRuns)
-      keepRuns(storage.loadedRuns[warpOf()], arguments, slot, segment);
+      now = before;
+    else if (!byRuns) // else each vector has its own place
+      now = slot.tile.source + laneOf() * 16;
+    if (!byRuns)
+      return;
+    now = arguments.rows[slot.tile.row].source;
+    perVector = 16 / slot.tile.elementSize;
+    keepRuns(storage.loadedRuns[warpOf()], arguments, slot, segment);
   }
 
-  static constexpr uint32_t NoRuns = ~0u;
+  static constexpr uint32_t NoRuns = ~0u, StripeBytes = StripeStep * 2;
   uint64_t policy;
   SharedAddress to, from; ///< of the lane in the first stage
-  uint32_t perStage = StageVectors;
   uint32_t inFlight = 0, loadAt = 0, readAt = 0;
-  /// What is loaded next: so many vectors of a segment, the rest of it.
-  uint32_t numVectors = 0;
-  const uint8_t *now = nullptr, *before = nullptr;
+  /// What is loaded next: so many vectors of a tile, from a byte of it on.
+  uint32_t numVectors = 0, position = 0;
+  const uint8_t *now = nullptr, *before = nullptr; ///< of the lane in the tile
   TileTurn turn;
-  bool hasTile = false, isEnd = false, byRuns = false;
+  bool hasTile = false, isEnd = false, byRuns = false, isStriped = false;
   uint32_t perVector = 8, offset = 0;
 };
 

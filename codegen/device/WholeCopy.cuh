@@ -24,12 +24,15 @@ namespace delta::device {
 /// SectionPlan::isEven. By one warp.
 class ValueSums {
 public:
-  /// `at`: bytes of the section's values before vector 0.
-  __device__ ValueSums(const DiffArguments &arguments, const TileSlot &slot,
-                       uint64_t at)
-      : to(arguments.valueSums && slot.section.isEven
-               ? arguments.valueSums + slot.tile.section
-               : nullptr) {
+  /// Goes on with a tile. `at`: bytes of the section's values before vector 0.
+  __device__ void begin(const DiffArguments &arguments, const TileSlot &slot,
+                        uint64_t at) {
+    uint64_t *const next = arguments.valueSums && slot.section.isEven
+                               ? arguments.valueSums + slot.tile.section
+                               : nullptr;
+    if (next != to)
+      flush();
+    to = next;
     const SectionPlan &plan = slot.section;
     // All tiles of the section that are in the round are present.
     const int64_t first = plan.firstTile > arguments.roundBegin
@@ -50,16 +53,19 @@ public:
     sum += mix((uint64_t(vector.y) << 32 | vector.x) + weight) +
            mix((uint64_t(vector.w) << 32 | vector.z) + weight + ChecksumStep);
   }
+  /// Adds what there is to the section's sum: once for all of its tiles, since
+  /// all warps add to the same.
   __device__ void flush() {
     const uint64_t all = warpSum(sum);
     if (to && laneOf() == 0)
       atomicAdd(reinterpret_cast<unsigned long long *>(to),
                 (unsigned long long)(all));
+    sum = 0;
   }
 
 private:
-  uint64_t *to;
-  uint64_t firstWord;
+  uint64_t *to = nullptr;
+  uint64_t firstWord = 0;
   uint64_t sum = 0;
 };
 
@@ -68,6 +74,8 @@ public:
   DELTA_DEVICE_COLD static void run() { CopyWorker().copyAll(); }
 
 private:
+  static constexpr uint32_t PerStage = StageRing<true>::PerStage;
+
   __device__ void copyAll() {
     DiffStorage &storage = diffStorage();
     if (storage.arguments.valueSums && blockIdx.x == 0 && threadIdx.x == 0)
@@ -76,7 +84,7 @@ private:
       storage.taken[turn.slot].wait(turn.slotPhase);
       const TileSlot &slot = storage.slots[turn.slot];
       if (slot.isEnd)
-        return;
+        break;
       const TileTurn next = turn.next();
       ring.fill(next);
       storage.free[turn.held].wait(turn.heldPhase);
@@ -87,6 +95,7 @@ private:
       if (laneOf() == 0)
         storage.full[turn.held].arrive();
     }
+    sums.flush();
   }
 
   template <typename Bits>
@@ -100,43 +109,43 @@ private:
     Bits *values =
         reinterpret_cast<Bits *>(arguments.values + before.valueBytes) +
         segment.first;
-    ValueSums sums(arguments, slot,
-                   before.valueBytes - before.valuesBegin +
-                       uint64_t(segment.first) * sizeof(Bits));
-    const uint32_t numVectors = ringVectors(arguments, slot, segment);
-    for (uint32_t base = 0; base < numVectors; base += CopyStageVectors) {
+    sums.begin(arguments, slot,
+               before.valueBytes - before.valuesBegin +
+                   uint64_t(segment.first) * sizeof(Bits));
+    const uint32_t numVectors = ringVectors(arguments, slot, warpOf());
+    for (uint32_t base = 0; base < numVectors; base += PerStage) {
       const Stage stage = ring.waitForOwn();
       if (isSent)
-        store(stage, base, numVectors, values, sums);
+        store(stage, base, numVectors, values);
       ring.releaseOwn();
       ring.fill(next);
     }
-    sums.flush();
     if (isSent && numVectors * PerVector < segment.count)
       copyOthers<Bits>(turn, numVectors * PerVector);
   }
 
   template <typename Bits>
-  __device__ static void store(const Stage &stage, uint32_t base,
-                               uint32_t numVectors, Bits *values,
-                               ValueSums &sums) {
+  __device__ void store(const Stage &stage, uint32_t base, uint32_t numVectors,
+                        Bits *values) {
     constexpr uint32_t PerVector = 16 / sizeof(Bits);
     const uint32_t first = base + laneOf();
-    if (base + CopyStageVectors <= numVectors &&
-        reinterpret_cast<uintptr_t>(values) % 16 == 0)
+    const bool isAligned = reinterpret_cast<uintptr_t>(values) % 16 == 0;
+    if (base + PerStage <= numVectors && isAligned)
       return storeAll(stage, reinterpret_cast<uint4 *>(values) + first,
-                      sums.weightOf(first), sums);
+                      sums.weightOf(first));
     for (uint32_t i = 0; first + i * WarpThreads < numVectors; ++i) {
       const uint4 loaded = loadVector(stage.lane + i * WarpThreads * 16);
       const uint32_t vector = first + i * WarpThreads;
       if (sums.isOn())
         sums.add(loaded, sums.weightOf(vector));
-      for (uint32_t j = 0; j < PerVector; ++j)
-        values[vector * PerVector + j] = elementOf<Bits>(loaded, j);
+      if (isAligned)
+        __stcs(reinterpret_cast<uint4 *>(values) + vector, loaded);
+      else
+        for (uint32_t j = 0; j < PerVector; ++j)
+          values[vector * PerVector + j] = elementOf<Bits>(loaded, j);
     }
   }
-  __device__ static void storeAll(const Stage &stage, uint4 *to,
-                                  uint64_t weight, ValueSums &sums) {
+  __device__ void storeAll(const Stage &stage, uint4 *to, uint64_t weight) {
     uint4 loaded[2 * LaneVectors];
 #pragma unroll
     for (uint32_t i = 0; i < 2 * LaneVectors; ++i)
@@ -169,7 +178,8 @@ private:
       values[offset] = Tile::value(arguments, slot.tile, &runs, offset);
   }
 
-  StageRing ring = StageRing::ofCopies();
+  StageRing</*IsCopy=*/true> ring;
+  ValueSums sums;
 };
 
 } // namespace delta::device

@@ -107,6 +107,68 @@ TEST(DeviceSenderWithoutTilesTest, TakesPartInASync) {
   EXPECT_EQ(twins.numChanged, 64u);
 }
 
+/// Tiles of which a warp has several pieces: whole ones, and such as end in the
+/// middle of a piece, of a stage and of a vector.
+TEST(DeviceSenderLargeTilesTest, FollowsEveryShareOfChanges) {
+  std::vector<Matrix> model;
+  auto add = [&](const char *name, int64_t rows, int64_t columns,
+                 delta_dtype_t dtype = DELTA_BF16) {
+    Matrix matrix;
+    matrix.name = name;
+    matrix.rows = rows;
+    matrix.columns = columns;
+    matrix.dtype = dtype;
+    matrix.tile = DELTA_MAX_TILE;
+    model.push_back(matrix);
+  };
+  add("whole", 192, 1024);
+  add("piece", 19, 2048);
+  add("stage", 37, 1024, DELTA_FP16);
+  add("vector", 1, 16 * 2048 + 1024 + 3 * 256 + 8);
+  add("rest", 1, 18 * 2048 + 5);
+  add("single", 64, 600, DELTA_FP32);
+  TestPlan plan(One, One, false, 1, 1, model);
+  Cluster cluster(plan);
+  cluster.fill();
+  Twins twins(plan.getTables(), cluster.sourceMemory, cluster.senders);
+  twins.setCapacity(1);
+  twins.sync(1, /*isSeed=*/true);
+  uint64_t version = 1;
+  // Lists that hold everything, some that do not, none that does, no list.
+  for (double share : {0.0, 0.0003, 0.01, 0.021, 0.1, 0.9}) {
+    cluster.update(share, ++version * 977, flip);
+    twins.refresh();
+    twins.sync(version, /*isSeed=*/false);
+    EXPECT_EQ(twins.numChanged != 0, share != 0);
+  }
+}
+
+/// Sections whose checksums are added up while their values are copied.
+TEST(DeviceSenderEvenSectionsTest, SealsAFullSync) {
+  const Geometry four = geometryOf(4, 1, 1, 1, 1);
+  std::vector<Matrix> model(2);
+  for (Matrix &matrix : model) {
+    matrix.rows = 64;
+    matrix.columns = 128;
+    matrix.tile = 512;
+  }
+  model[0].name = "cut"; // a section for each rank
+  model[0].destination = {DELTA_AXIS_TP, 4, 0};
+  model[1].name = "copied"; // one for all
+  TestPlan plan(One, four, false, 1, 1, model);
+  Cluster cluster(plan);
+  cluster.fill();
+  Twins twins(plan.getTables(), cluster.sourceMemory, cluster.senders);
+  twins.refresh();
+  for (double share : {1.0, 0.3}) { // one round, and several
+    twins.setCapacity(share);
+    twins.seed(1);
+    EXPECT_EQ(twins.mostRounds() > 1, share < 1);
+    EXPECT_EQ(twins.send(), 4u * twins.mostRounds());
+    twins.abort();
+  }
+}
+
 TEST_P(DeviceSenderTest, FollowsEveryShareOfChanges) {
   twins.sync(1, /*isSeed=*/true);
   uint64_t version = 1;
