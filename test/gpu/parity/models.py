@@ -120,6 +120,11 @@ def dense_cases() -> Iterator[Case]:
         snapshots=SNAPSHOTS,
     )  # fmt: skip
     yield Case(
+        "wide-fp32", "large tiles of elements that are not 16 bits", wide,
+        {"tp": 2, "vocab_multiple": 8, "dtype": "fp32"},
+        megatron(tp=4, vocab_multiple=8, dtype="fp32"),
+    )  # fmt: skip
+    yield Case(
         "gemma", "norms in another order, tied", MODELS["gemma3_text"][""],
         {"tp": 2, "pp": 2, "vocab_multiple": 4}, HF,
     )  # fmt: skip

@@ -51,13 +51,35 @@ def whole(syncs: Syncs, count: int, rates: dict[str, float]) -> None:
         syncs.first.abort()
         if number:
             seconds.append(syncs.clock.on_device(start, end))
-    syncs.report.add(
-        "dense gather, sealed", seconds, snapshot=syncs.snapshot,
-        num_bytes=4 * syncs.num_compared, against=("copy", rates["copy"]),
-    )  # fmt: skip
+    facts = {
+        "snapshot": syncs.snapshot, "num_bytes": 4 * syncs.num_compared,
+        "against": ("copy", rates["copy"]),
+    }  # fmt: skip
+    syncs.report.add("dense gather, sealed", seconds, **facts)
+    busy = gather_busy(syncs, count)
+    if busy:
+        syncs.report.add("dense gather, sealed: busy", busy, **facts)
     if syncs.first.version:
         syncs.measure(1.0, count, rates, label="one round:")
     syncs.first.set_capacity(max(syncs.num_compared // 16, 1 << 16))
+
+
+def gather_busy(syncs: Syncs, count: int) -> list[float]:
+    """Seconds that the device works on a full sync, as CUPTI sees it: without
+    the host's part in between. Empty where there is no device."""
+
+    def run() -> None:
+        syncs.first.seed(syncs.first.version + 1)
+        syncs.first.send(syncs.nowhere)
+
+    seconds = []
+    for _ in range(count):
+        work = syncs.clock.work(run)
+        syncs.first.abort()
+        if work is None:
+            return []
+        seconds.append(work.busy)
+    return seconds
 
 
 def fingerprints(
