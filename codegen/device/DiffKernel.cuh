@@ -10,7 +10,7 @@
 /// changed, in one launch, whatever the number of parameters and types.
 ///
 /// A block takes tiles from a counter. Its workers share each out, and compare
-/// their segments on their own: both buffers come through a ring in shared
+/// their pieces on their own: both buffers come through a ring in shared
 /// memory (StageRing.cuh) that is filled beyond the end of a tile, so that no
 /// wait for another warp stops the loads. Each leaves its changes in a list, in
 /// order; the last one publishes how many there are.
@@ -18,9 +18,9 @@
 /// One more warp, the scribe, finds the places of tiles in the streams
 /// (LookBack.cuh). A place is known when the slowest block has compared what
 /// comes before: so the scribe may be two tiles behind. Workers write their
-/// lists when they come to need the room again. A segment with more
-/// changes than its list holds, or of a tile that is sent whole, is read once
-/// more for that. Packed bytes depend on the data alone.
+/// lists when they come to need the room again. Pieces with more changes than
+/// the list holds, or of a tile that is sent whole, are read once more for
+/// that. Packed bytes depend on the data alone.
 ///
 /// One more thread takes the tiles, so that nobody waits for the counter.
 ///
@@ -154,7 +154,8 @@ private:
       TilePlacing::publishFound(storage.arguments, slot, found);
   }
 
-  /// Returns how many changes there are, and notes how many in each piece.
+  /// Returns how many changes there are, and notes how many in each piece. What
+  /// takes and fills a stage is inlined here once, for want of registers.
   template <typename Bits>
   __device__ uint32_t comparePieces(TileTurn turn, const TileSlot &slot,
                                     const ListSink &sink) {
@@ -324,6 +325,8 @@ private:
                    (arguments.unsure && arguments.unsure[slot.index]);
     slot.begins = slot.index == slot.section.firstTile ||
                   slot.index == arguments.roundBegin;
+    // Nearly all tiles. Of others a warp would have more than two pieces, or
+    // would need the begins of runs all over the tile.
     slot.isStriped = arguments.mode == DiffDelta && !slot.isWhole &&
                      slot.tile.path == ContiguousPath &&
                      slot.tile.elementSize == 2;

@@ -21,7 +21,7 @@
 
 namespace delta::device {
 
-/// Keeps changes in the list of the segment, as many as it has room for.
+/// Keeps changes in the list of the warp, as many as it has room for.
 struct ListSink {
   SharedAddress first;
   uint32_t room;

@@ -146,7 +146,7 @@ private:
     ++inFlight;
   }
 
-  /// The end of a segment, or runs, or the next tile.
+  /// The end of a tile, or runs, or the next tile.
   __device__ bool loadOther(TileTurn last) {
     while (numVectors == 0) {
       if (isEnd || (hasTile && turn == last))
@@ -187,7 +187,7 @@ private:
            keptPlaceOf(runs, offset + vector * 16 / runs.size) * runs.size;
   }
 
-  /// Begins with the warp's segment of a tile.
+  /// Begins with the warp's part of a tile.
   __device__ void open() {
     DiffStorage &storage = diffStorage();
     storage.taken[turn.slot].wait(turn.slotPhase);
