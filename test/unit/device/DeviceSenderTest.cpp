@@ -15,11 +15,13 @@ using namespace delta::runtime;
 
 namespace {
 
+enum Model { Mixed, Wide, Large };
+
 struct Case {
   const char *name;
   Geometry source, destination;
   bool toHf;
-  bool isWide;
+  Model model;
   TwinOptions options;
 };
 
@@ -36,25 +38,27 @@ void PrintTo(const Case &test, std::ostream *out) { *out << test.name; }
 
 const Geometry One = geometryOf(1, 1, 1, 1, 1);
 const Case Cases[] = {
-    {"one_to_one", One, One, false, false, with(DELTA_SNAPSHOT_DEVICE)},
-    {"tp2_pp2_to_hf", geometryOf(2, 1, 2, 1, 2), One, true, false,
+    {"one_to_one", One, One, false, Mixed, with(DELTA_SNAPSHOT_DEVICE)},
+    {"tp2_pp2_to_hf", geometryOf(2, 1, 2, 1, 2), One, true, Mixed,
      with(DELTA_SNAPSHOT_DEVICE)},
     {"ep4_to_ep2_etp2_unaligned", geometryOf(2, 2, 4, 1, 1),
-     geometryOf(2, 2, 2, 2, 1), false, false,
+     geometryOf(2, 2, 2, 2, 1), false, Mixed,
      with(DELTA_SNAPSHOT_DEVICE, true)},
-    {"wide", One, geometryOf(4, 1, 1, 1, 1), false, true,
+    {"wide", One, geometryOf(4, 1, 1, 1, 1), false, Wide,
      with(DELTA_SNAPSHOT_DEVICE)},
     {"wide_tp2_unaligned", geometryOf(2, 1, 1, 1, 1), geometryOf(4, 1, 1, 1, 1),
-     false, true, with(DELTA_SNAPSHOT_DEVICE, true)},
-    {"pinned", geometryOf(2, 1, 2, 1, 2), One, true, false,
+     false, Wide, with(DELTA_SNAPSHOT_DEVICE, true)},
+    {"pinned", geometryOf(2, 1, 2, 1, 2), One, true, Mixed,
      with(DELTA_SNAPSHOT_PINNED)},
-    {"wide_pinned", One, geometryOf(4, 1, 1, 1, 1), false, true,
+    {"wide_pinned", One, geometryOf(4, 1, 1, 1, 1), false, Wide,
      with(DELTA_SNAPSHOT_PINNED)},
-    {"pageable", geometryOf(2, 1, 1, 1, 1), One, false, false,
+    {"pageable", geometryOf(2, 1, 1, 1, 1), One, false, Mixed,
      with(DELTA_SNAPSHOT_PAGEABLE)},
-    {"pageable_in_chunks", geometryOf(2, 2, 1, 1, 1), One, true, false,
+    {"pageable_in_chunks", geometryOf(2, 2, 1, 1, 1), One, true, Mixed,
      with(DELTA_SNAPSHOT_PAGEABLE, false, 1024)},
-    {"wide_pageable_in_chunks", One, geometryOf(4, 1, 1, 1, 1), false, true,
+    {"large", One, geometryOf(2, 1, 1, 1, 1), false, Large,
+     with(DELTA_SNAPSHOT_DEVICE)},
+    {"wide_pageable_in_chunks", One, geometryOf(4, 1, 1, 1, 1), false, Wide,
      with(DELTA_SNAPSHOT_PAGEABLE, false, 20000)},
 };
 
@@ -71,14 +75,25 @@ protected:
     twins.refresh();
   }
 
+  static std::vector<Matrix> modelOf(const Case &test) {
+    switch (test.model) {
+    case Mixed:
+      return mixedModel(test.source, test.destination);
+    case Wide:
+      return wideModel(test.source, test.destination);
+    case Large:
+      return largeModel(test.destination);
+    }
+    return {};
+  }
+
   const Case &test = GetParam();
   TestPlan plan{test.source,
                 test.destination,
                 test.toHf,
-                test.isWide ? 1u : 2u,
-                test.isWide ? 1u : 4u,
-                test.isWide ? wideModel(test.source, test.destination)
-                            : mixedModel(test.source, test.destination)};
+                test.model == Mixed ? 2u : 1u,
+                test.model == Mixed ? 4u : 1u,
+                modelOf(test)};
   Cluster cluster{plan};
   Twins twins{plan.getTables(), cluster.sourceMemory, cluster.senders,
               test.options};
@@ -107,50 +122,14 @@ TEST(DeviceSenderWithoutTilesTest, TakesPartInASync) {
   EXPECT_EQ(twins.numChanged, 64u);
 }
 
-/// Tiles of which a warp has several pieces: whole ones, and such as end in the
-/// middle of a piece, of a stage and of a vector.
-TEST(DeviceSenderLargeTilesTest, FollowsEveryShareOfChanges) {
-  std::vector<Matrix> model;
-  auto add = [&](const char *name, int64_t rows, int64_t columns,
-                 delta_dtype_t dtype = DELTA_BF16) {
-    Matrix matrix;
-    matrix.name = name;
-    matrix.rows = rows;
-    matrix.columns = columns;
-    matrix.dtype = dtype;
-    matrix.tile = DELTA_MAX_TILE;
-    model.push_back(matrix);
-  };
-  add("whole", 192, 1024);
-  add("piece", 19, 2048);
-  add("stage", 37, 1024, DELTA_FP16);
-  add("vector", 1, 16 * 2048 + 1024 + 3 * 256 + 8);
-  add("rest", 1, 18 * 2048 + 5);
-  add("single", 64, 600, DELTA_FP32);
-  TestPlan plan(One, One, false, 1, 1, model);
-  Cluster cluster(plan);
-  cluster.fill();
-  Twins twins(plan.getTables(), cluster.sourceMemory, cluster.senders);
-  twins.setCapacity(1);
-  twins.sync(1, /*isSeed=*/true);
-  uint64_t version = 1;
-  // Lists that hold everything, some that do not, none that does, no list.
-  for (double share : {0.0, 0.0003, 0.01, 0.021, 0.1, 0.9}) {
-    cluster.update(share, ++version * 977, flip);
-    twins.refresh();
-    twins.sync(version, /*isSeed=*/false);
-    EXPECT_EQ(twins.numChanged != 0, share != 0);
-  }
-}
-
 /// Sections whose checksums are added up while their values are copied.
 TEST(DeviceSenderEvenSectionsTest, SealsAFullSync) {
   const Geometry four = geometryOf(4, 1, 1, 1, 1);
   std::vector<Matrix> model(2);
   for (Matrix &matrix : model) {
-    matrix.rows = 64;
-    matrix.columns = 128;
-    matrix.tile = 512;
+    matrix.rows = 160; // 40,960 elements for each of four: stages and a part
+    matrix.columns = 1024;
+    matrix.tile = DELTA_MAX_TILE;
   }
   model[0].name = "cut"; // a section for each rank
   model[0].destination = {DELTA_AXIS_TP, 4, 0};
@@ -172,7 +151,8 @@ TEST(DeviceSenderEvenSectionsTest, SealsAFullSync) {
 TEST_P(DeviceSenderTest, FollowsEveryShareOfChanges) {
   twins.sync(1, /*isSeed=*/true);
   uint64_t version = 1;
-  for (double share : {0.0, 0.01, 0.3, 0.5, 1.0, 0.03}) {
+  // 0.02: some warps list all of a large tile's changes, some do not.
+  for (double share : {0.0, 0.01, 0.3, 0.5, 1.0, 0.02}) {
     change(share);
     twins.sync(++version, /*isSeed=*/false);
     EXPECT_EQ(twins.numChanged != 0, share >= 0.01);

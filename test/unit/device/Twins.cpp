@@ -197,3 +197,30 @@ std::vector<Matrix> delta::test::wideModel(const Geometry &source,
   add("norm", 1, 77, DELTA_BF16, Cut(), Cut(), 64, DELTA_VALUE_ADD_ONE);
   return model;
 }
+
+std::vector<Matrix> delta::test::largeModel(const Geometry &destination) {
+  const Cut toRows{DELTA_AXIS_TP, destination.tp, 0};
+  const Cut toColumns{DELTA_AXIS_TP, destination.tp, 1};
+  std::vector<Matrix> model;
+  auto add = [&](const char *name, int64_t numRows, int64_t numColumns,
+                 delta_dtype_t dtype, Cut to) {
+    Matrix matrix;
+    matrix.name = name;
+    matrix.rows = numRows;
+    matrix.columns = numColumns;
+    matrix.dtype = dtype;
+    matrix.destination = to;
+    matrix.tile = DELTA_MAX_TILE;
+    model.push_back(matrix);
+  };
+  constexpr int64_t Piece = 2048, Stage = 1024;
+  add("whole", 832, Stage, DELTA_BF16, toRows);
+  add("runs", 256, 512, DELTA_BF16, toColumns);
+  add("stage", 37, Stage, DELTA_FP16, Cut());
+  add("vectors", 1, 16 * Piece + Stage + 3 * 256 + 8 + 5, DELTA_BF16, Cut());
+  add("rest", 1, 18 * Piece + 5, DELTA_BF16, Cut());
+  add("wide_runs", 128, 1024, DELTA_FP32, toColumns);
+  add("single", 64, 600, DELTA_FP32, Cut());
+  add("ids", 1, 40000, DELTA_INT64, Cut());
+  return model;
+}

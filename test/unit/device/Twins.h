@@ -103,6 +103,12 @@ private:
 std::vector<Matrix> wideModel(const Geometry &source,
                               const Geometry &destination);
 
+/// Tiles of which a warp has several pieces or stages, more of them than a
+/// block keeps in mind: whole ones, and such as end in the middle of a piece,
+/// of a stage and of a vector; contiguous and in runs, of all sizes of
+/// elements. For a source of one rank.
+std::vector<Matrix> largeModel(const Geometry &destination);
+
 } // namespace delta::test
 
 #endif // DELTA_TEST_UNIT_DEVICE_TWINS_H
