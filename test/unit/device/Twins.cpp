@@ -166,61 +166,55 @@ uint32_t Twins::mostRounds() const {
   return most;
 }
 
+static Matrix matrixOf(const char *name, int64_t rows, int64_t columns,
+                       delta_dtype_t dtype, Cut source, Cut destination,
+                       int64_t tile, delta_value_op_t op = DELTA_VALUE_ID) {
+  Matrix matrix;
+  matrix.name = name;
+  matrix.rows = rows;
+  matrix.columns = columns;
+  matrix.dtype = dtype;
+  matrix.source = source;
+  matrix.destination = destination;
+  matrix.tile = tile;
+  matrix.op = op;
+  return matrix;
+}
+
 std::vector<Matrix> delta::test::wideModel(const Geometry &source,
                                            const Geometry &destination) {
-  Cut rows{DELTA_AXIS_TP, source.tp, 0}, columns{DELTA_AXIS_TP, source.tp, 1};
-  Cut toRows{DELTA_AXIS_TP, destination.tp, 0};
-  Cut toColumns{DELTA_AXIS_TP, destination.tp, 1};
-  std::vector<Matrix> model;
-  auto add = [&](const char *name, int64_t numRows, int64_t numColumns,
-                 delta_dtype_t dtype, Cut from, Cut to, int64_t tile,
-                 delta_value_op_t op = DELTA_VALUE_ID) {
-    Matrix matrix;
-    matrix.name = name;
-    matrix.rows = numRows;
-    matrix.columns = numColumns;
-    matrix.dtype = dtype;
-    matrix.source = from;
-    matrix.destination = to;
-    matrix.tile = tile;
-    matrix.op = op;
-    model.push_back(matrix);
+  const Cut rows{DELTA_AXIS_TP, source.tp, 0};
+  const Cut columns{DELTA_AXIS_TP, source.tp, 1};
+  const Cut toRows{DELTA_AXIS_TP, destination.tp, 0};
+  const Cut toColumns{DELTA_AXIS_TP, destination.tp, 1};
+  return {
+      // Whole rows, in tiles of more elements than a block lists.
+      matrixOf("whole", 24, 512, DELTA_BF16, rows, toRows, 3072),
+      // Runs of 64 and of 20 elements; one of the latter in three is aligned.
+      matrixOf("runs", 16, 256, DELTA_BF16, rows, toColumns, 1024),
+      matrixOf("odd", 24, 80, DELTA_BF16, rows, toColumns, 640),
+      matrixOf("half", 40, 64, DELTA_FP16, rows, toColumns, 512),
+      matrixOf("wide", 16, 64, DELTA_FP32, columns, toColumns, 256),
+      matrixOf("ids", 6, 32, DELTA_INT64, rows, toColumns, 64),
+      matrixOf("norm", 1, 77, DELTA_BF16, Cut(), Cut(), 64,
+               DELTA_VALUE_ADD_ONE),
   };
-  // Whole rows, in tiles of more elements than a block lists.
-  add("whole", 24, 512, DELTA_BF16, rows, toRows, 3072);
-  // Runs of 64 and of 20 elements; one of the latter in three is aligned.
-  add("runs", 16, 256, DELTA_BF16, rows, toColumns, 1024);
-  add("odd", 24, 80, DELTA_BF16, rows, toColumns, 640);
-  add("half", 40, 64, DELTA_FP16, rows, toColumns, 512);
-  add("wide", 16, 64, DELTA_FP32, columns, toColumns, 256);
-  add("ids", 6, 32, DELTA_INT64, rows, toColumns, 64);
-  add("norm", 1, 77, DELTA_BF16, Cut(), Cut(), 64, DELTA_VALUE_ADD_ONE);
-  return model;
 }
 
 std::vector<Matrix> delta::test::largeModel(const Geometry &destination) {
+  const Cut none;
   const Cut toRows{DELTA_AXIS_TP, destination.tp, 0};
   const Cut toColumns{DELTA_AXIS_TP, destination.tp, 1};
-  std::vector<Matrix> model;
-  auto add = [&](const char *name, int64_t numRows, int64_t numColumns,
-                 delta_dtype_t dtype, Cut to) {
-    Matrix matrix;
-    matrix.name = name;
-    matrix.rows = numRows;
-    matrix.columns = numColumns;
-    matrix.dtype = dtype;
-    matrix.destination = to;
-    matrix.tile = DELTA_MAX_TILE;
-    model.push_back(matrix);
+  constexpr int64_t Tile = DELTA_MAX_TILE, Piece = 2048, Stage = 1024;
+  return {
+      matrixOf("whole", 832, Stage, DELTA_BF16, none, toRows, Tile),
+      matrixOf("runs", 256, 512, DELTA_BF16, none, toColumns, Tile),
+      matrixOf("stage", 37, Stage, DELTA_FP16, none, none, Tile),
+      matrixOf("vectors", 1, 16 * Piece + Stage + 3 * 256 + 8 + 5, DELTA_BF16,
+               none, none, Tile),
+      matrixOf("rest", 1, 18 * Piece + 5, DELTA_BF16, none, none, Tile),
+      matrixOf("wide_runs", 128, 1024, DELTA_FP32, none, toColumns, Tile),
+      matrixOf("single", 64, 600, DELTA_FP32, none, none, Tile),
+      matrixOf("ids", 1, 40000, DELTA_INT64, none, none, Tile),
   };
-  constexpr int64_t Piece = 2048, Stage = 1024;
-  add("whole", 832, Stage, DELTA_BF16, toRows);
-  add("runs", 256, 512, DELTA_BF16, toColumns);
-  add("stage", 37, Stage, DELTA_FP16, Cut());
-  add("vectors", 1, 16 * Piece + Stage + 3 * 256 + 8 + 5, DELTA_BF16, Cut());
-  add("rest", 1, 18 * Piece + 5, DELTA_BF16, Cut());
-  add("wide_runs", 128, 1024, DELTA_FP32, toColumns);
-  add("single", 64, 600, DELTA_FP32, Cut());
-  add("ids", 1, 40000, DELTA_INT64, Cut());
-  return model;
 }
