@@ -44,8 +44,7 @@ def whole(syncs: Syncs, count: int, rates: dict[str, float]) -> None:
     for number in range(count + 1):
         syncs.clock.wait()
         start = syncs.clock.mark()
-        syncs.first.seed(syncs.first.version + 1)
-        syncs.first.send(syncs.nowhere)
+        gather(syncs)
         end = syncs.clock.mark()
         syncs.clock.wait()
         syncs.first.abort()
@@ -64,17 +63,18 @@ def whole(syncs: Syncs, count: int, rates: dict[str, float]) -> None:
     syncs.first.set_capacity(max(syncs.num_compared // 16, 1 << 16))
 
 
+def gather(syncs: Syncs) -> None:
+    """A full sync of rank 0 to nobody, which is yet to be aborted."""
+    syncs.first.seed(syncs.first.version + 1)
+    syncs.first.send(syncs.nowhere)
+
+
 def gather_busy(syncs: Syncs, count: int) -> list[float]:
     """Seconds that the device works on a full sync, as CUPTI sees it: without
     the host's part in between. Empty where there is no device."""
-
-    def run() -> None:
-        syncs.first.seed(syncs.first.version + 1)
-        syncs.first.send(syncs.nowhere)
-
     seconds = []
     for _ in range(count):
-        work = syncs.clock.work(run)
+        work = syncs.clock.work(lambda: gather(syncs))
         syncs.first.abort()
         if work is None:
             return []

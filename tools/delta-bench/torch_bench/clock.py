@@ -91,9 +91,16 @@ class Clock:
         return total - free
 
 
+def random_bytes(clock: Clock, num_bytes: int) -> torch.Tensor:
+    """Memory of the device as weights are: zeros may be copied otherwise."""
+    return torch.randint(
+        256, (num_bytes,), dtype=torch.uint8, device=clock.device
+    )
+
+
 def copy_times(clock: Clock, num_bytes: int, count: int) -> list[float]:
     """Of a copy from device to device: as much is read as is written."""
-    source = torch.zeros(num_bytes, dtype=torch.uint8, device=clock.device)
+    source = random_bytes(clock, num_bytes)
     target = torch.empty_like(source)
     return clock.times(lambda: target.copy_(source), count)
 
@@ -102,8 +109,9 @@ def link_times(
     clock: Clock, num_bytes: int, count: int
 ) -> tuple[list[float], list[float]]:
     """Of copies between pinned memory and the device: up, down."""
-    host = torch.zeros(num_bytes, dtype=torch.uint8, pin_memory=True)
-    on_device = torch.empty(num_bytes, dtype=torch.uint8, device=clock.device)
+    on_device = random_bytes(clock, num_bytes)
+    host = torch.empty(num_bytes, dtype=torch.uint8, pin_memory=True)
+    host.copy_(on_device)
     up = clock.times(lambda: on_device.copy_(host, non_blocking=True), count)
     down = clock.times(lambda: host.copy_(on_device, non_blocking=True), count)
     return up, down
