@@ -74,12 +74,13 @@ template <typename Bits> __device__ inline Bits loadShared(SharedAddress from) {
 __device__ inline void storeShared(SharedAddress to, uint32_t value) {
   *static_cast<uint32_t *>(__cvta_shared_to_generic(to.bytes)) = value;
 }
-/// Copies 16 bytes, both ends multiples of 16. `policy`: of evictFirst().
+/// Copies 16 bytes, both ends multiples of 16.
 __device__ inline void copyAsync(SharedAddress to, const void *from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to.bytes),
                "l"(from)
                : "memory");
 }
+/// The same, with the `policy` of evictFirst().
 __device__ inline void copyAsync(SharedAddress to, const void *from,
                                  uint64_t policy) {
   asm volatile(
