@@ -19,6 +19,7 @@
 ///
 //===----------------------------------------------------------------------===//
 
+#include "CoderCheck.cuh"
 #include "CoderShard.cuh"
 
 #include <cstring>
@@ -28,72 +29,17 @@ using namespace delta::test;
 
 namespace {
 
-template <typename Element>
-DecodedTiles<Element> readOnDevice(const std::vector<Sample<Element>> &samples,
-                                   const Section &section, uint64_t capacity) {
-  using Bits = typename Element::Bits;
-  using Held = HeldInTileOrder<Element>;
-  std::vector<DeviceArray<Bits>> old;
-  std::vector<typename Held::Tile> held;
-  for (const Sample<Element> &sample : samples) {
-    old.emplace_back(sample.old);
-    held.push_back({old.back().get(), sample.numElements, 0});
-  }
-  DeviceArray<typename Held::Tile> tiles(held);
-  DeviceArray<uint64_t> descriptors(section.descriptors);
-  DeviceArray<uint32_t> words(section.words);
-  Decoder<Element> decoder(samples.size(), capacity);
-  decoder.run({tiles.get()}, descriptors.get(), words.get(),
-              section.words.size());
-  DecodedTiles<Element> read;
-  read.begins = decoder.begins.copy();
-  read.offsets = decoder.offsets.copy();
-  read.values = decoder.values.copy();
-  read.error = decoder.error.copy()[0];
-  return read;
-}
-
-// Nobody writes offsets of dense tiles: they are zero on both sides.
-
 /// True if host and device agree about tiles of all forms.
 template <typename Element> bool checkTiles(const char *name) {
   auto samples = mixedTiles<Element>();
   Random random(31);
   samples.push_back(makeSample<Element>(random, 65536, 1.0, Steps::RandomBits));
   samples.push_back(makeDense<Element>(random, 65536, 0.7, Steps::Independent));
-  Section host = codeOnHost(samples);
-
-  std::vector<DeviceArray<uint16_t>> offsets;
-  std::vector<DeviceArray<typename Element::Bits>> old, now;
-  std::vector<CoderInput<Element>> inputs;
-  uint64_t count = 0;
-  for (const Sample<Element> &sample : samples) {
-    offsets.emplace_back(sample.offsets);
-    old.emplace_back(sample.old);
-    now.emplace_back(sample.now);
-    inputs.push_back({sample.dense ? nullptr : offsets.back().get(),
-                      now.back().get(), old.back().get(), sample.count(),
-                      sample.numElements, true});
-    count += sample.count();
-  }
-  Encoder<Element> encoder(inputs, host.words.size());
-  encoder.run();
-  if (encoder.overflow.copy()[0] ||
-      encoder.descriptors.copy() != host.descriptors ||
-      encoder.begins.copy() != host.begins ||
-      encoder.words.copy() != host.words) {
-    std::printf("%s: what the device codes differs from the host's\n", name);
+  if (const char *wrong = compareWithHost(samples)) {
+    std::printf("%s: %s\n", name, wrong);
     return false;
   }
-  DecodedTiles<Element> read = readOnDevice(samples, host, count);
-  DecodedTiles<Element> expected = readOnHost(samples, host, count);
-  if (read.error != expected.error || read.begins != expected.begins ||
-      read.offsets != expected.offsets || read.values != expected.values) {
-    std::printf("%s: what the device reads differs from the host's\n", name);
-    return false;
-  }
-  std::printf("%s: %zu tiles, %llu elements: the same as the host\n", name,
-              samples.size(), (unsigned long long)(count));
+  std::printf("%s: %zu tiles: the same as the host\n", name, samples.size());
   return true;
 }
 

@@ -7,16 +7,25 @@
 ///
 /// \file
 /// Compares two files of bf16 bits, codes the changes with the host's coder,
-/// reads them back, and prints one line of JSON; adamw_deltas.py calls it.
+/// reads them back, and prints one line of JSON; adamw_deltas.py calls it. Made
+/// by nvcc it codes and reads on the GPU too, word for word the same.
 ///
-///   c++ -std=c++17 -O2 -I . -o coder-pair test/gpu/CoderPair.cpp
+///   c++ -std=c++17 -O2 -I . -I test/unit/coder -o coder-pair
+///       test/gpu/CoderPair.cpp
+///   nvcc -x cu -std=c++17 -O2 -arch=sm_90 -I . -I test/unit/coder
+///        -o coder-pair test/gpu/CoderPair.cpp
 ///   ./coder-pair OLD NEW
 ///
-/// Exit code 1: a file cannot be read, sizes differ, or what was read back is
-/// not what was coded.
+/// Exit code 1: a file cannot be read, sizes differ, what was read back is not
+/// what was coded, or the GPU differs from the host.
 ///
 //===----------------------------------------------------------------------===//
 
+#ifdef __CUDACC__
+#include "CoderCheck.cuh"
+#else
+#include "CoderSamples.h"
+#endif
 #include "codegen/device/HostCoder.h"
 #include "codegen/device/PackFormat.h"
 
@@ -25,6 +34,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <string>
 #include <vector>
 
 using namespace delta::device;
@@ -32,6 +42,7 @@ using namespace delta::device;
 namespace {
 
 using Values = std::vector<uint16_t>;
+using Changes = delta::test::Sample<Bf16>;
 
 bool readFile(const char *path, Values &out) {
   std::ifstream file(path, std::ios::binary);
@@ -56,50 +67,66 @@ double now() {
       .count();
 }
 
-/// Codes one tile; false if it does not come back.
-bool addTile(const uint16_t *old, const uint16_t *fresh, uint32_t numElements,
-             Totals &totals) {
-  Values offsets, values;
+/// The changes of a tile, and what they are like.
+Changes makeTile(const uint16_t *old, const uint16_t *fresh,
+                 uint32_t numElements, Totals &totals) {
+  Changes tile = {numElements, /*dense=*/false, {}, {}, {}};
+  tile.old.assign(old, old + numElements);
   for (uint32_t i = 0; i < numElements; ++i) {
     if (old[i] == fresh[i])
       continue;
-    offsets.push_back(uint16_t(i));
-    values.push_back(fresh[i]);
+    tile.offsets.push_back(uint16_t(i));
+    tile.now.push_back(fresh[i]);
     totals.unitSteps += Step<Bf16>::between(old[i], fresh[i], false).code == 1;
     totals.signFlips += (old[i] ^ fresh[i]) >> 15;
   }
   totals.elements += numElements;
-  totals.changed += offsets.size();
+  totals.changed += tile.offsets.size();
+  tile.dense = isDense(tile.count(), numElements);
+  if (tile.dense) {
+    tile.now.assign(fresh, fresh + numElements);
+    tile.offsets.clear();
+  }
+  return tile;
+}
+
+/// Codes one tile; false if it does not come back.
+bool addTile(const Changes &tile, Totals &totals) {
   totals.codedBytes += 0.125;
   totals.rawBytes += 0.125;
-  if (offsets.empty())
+  if (tile.now.empty())
     return true;
-  bool dense = isDense(uint32_t(offsets.size()), numElements);
-  if (dense)
-    values.assign(fresh, fresh + numElements);
-  uint32_t count = uint32_t(values.size());
-  CoderInput<Bf16> input = {dense ? nullptr : offsets.data(),
-                            values.data(),
-                            old,
-                            count,
-                            numElements,
-                            true};
-  std::vector<uint32_t> words(maxCodedWords<Bf16>(count, dense));
+  std::vector<uint32_t> words(maxCodedWords<Bf16>(tile.count(), tile.dense));
   double begin = now();
-  uint64_t descriptor = HostEncoder<Bf16>::encode(input, words.data());
+  uint64_t descriptor = HostEncoder<Bf16>::encode(tile.input(), words.data());
   double middle = now();
   uint32_t numWords = CodedTile::of(descriptor).numWords(2);
-  Values readOffsets(offsets.size()), readValues(count);
+  Values readOffsets(tile.offsets.size()), readValues(tile.count());
   CoderError error = HostDecoder<Bf16>::decode(
-      descriptor, words.data(), numWords, numElements,
-      [&](uint32_t, uint32_t offset) { return old[offset]; },
+      descriptor, words.data(), numWords, tile.numElements,
+      [&](uint32_t, uint32_t offset) { return tile.old[offset]; },
       readOffsets.data(), readValues.data());
   totals.encodeSeconds += middle - begin;
   totals.decodeSeconds += now() - middle;
   totals.codedBytes += 8.0 + numWords * 4.0;
-  totals.rawBytes += 2.0 + count * (dense ? 2.0 : 4.0);
-  totals.dense += dense;
-  return !error && readValues == values && (dense || readOffsets == offsets);
+  totals.rawBytes += 2.0 + double(tile.rawBytes());
+  totals.dense += tile.dense;
+  return !error && readValues == tile.now && readOffsets == tile.offsets;
+}
+
+/// What coded beside the host; empty if the two differ, which is said.
+std::string codeOnDevice([[maybe_unused]] const std::vector<Changes> &tiles) {
+#ifdef __CUDACC__
+  cudaDeviceProp device;
+  delta::test::check(cudaGetDeviceProperties(&device, 0));
+  if (const char *wrong = delta::test::compareWithHost(tiles)) {
+    std::fprintf(stderr, "%s: %s\n", device.name, wrong);
+    return {};
+  }
+  return device.name;
+#else
+  return "none";
+#endif
 }
 
 } // namespace
@@ -118,19 +145,25 @@ int main(int argc, char **argv) {
     return 1;
   }
   Totals totals;
+  std::vector<Changes> tiles;
   for (size_t at = 0; at < old.size(); at += DELTA_MAX_TILE) {
     size_t size = std::min<size_t>(DELTA_MAX_TILE, old.size() - at);
-    if (!addTile(&old[at], &fresh[at], uint32_t(size), totals)) {
+    tiles.push_back(makeTile(&old[at], &fresh[at], uint32_t(size), totals));
+    if (!addTile(tiles.back(), totals)) {
       std::fprintf(stderr, "the tile at element %zu does not come back\n", at);
       return 1;
     }
   }
+  const std::string device = codeOnDevice(tiles);
+  if (device.empty())
+    return 1;
   double changed = double(std::max<uint64_t>(totals.changed, 1));
-  std::printf("{\"elements\": %llu, \"changed\": %llu, \"unit_steps\": %.4f, "
+  std::printf("{\"device\": \"%s\", \"elements\": %llu, \"changed\": %llu, "
+              "\"unit_steps\": %.4f, "
               "\"sign_flips\": %.5f, \"dense_tiles\": %llu, "
               "\"bytes\": %.4f, \"raw_bytes\": %.4f, "
               "\"encode_ns\": %.2f, \"decode_ns\": %.2f}\n",
-              (unsigned long long)(totals.elements),
+              device.c_str(), (unsigned long long)(totals.elements),
               (unsigned long long)(totals.changed),
               double(totals.unitSteps) / changed,
               double(totals.signFlips) / changed,

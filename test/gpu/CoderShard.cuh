@@ -6,15 +6,15 @@
 //===----------------------------------------------------------------------===//
 ///
 /// \file
-/// Device memory, the coder's launches and their times, and generated shards
-/// for CoderBench.cu. A CUDA call that fails ends the program.
+/// Device memory, the coder's launches and their times, and generated shards. A
+/// CUDA call that fails ends the program.
 ///
 //===----------------------------------------------------------------------===//
 
 #ifndef DELTA_TEST_GPU_CODERSHARD_CUH
 #define DELTA_TEST_GPU_CODERSHARD_CUH
 
-#include "CoderSections.h"
+#include "CoderSamples.h"
 #include "codegen/device/DecodeKernel.cuh"
 #include "codegen/device/EncodeKernel.cuh"
 

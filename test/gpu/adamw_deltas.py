@@ -7,10 +7,12 @@
 # ===----------------------------------------------------------------------=== #
 """Trains a small transformer and codes how its bf16 weights change.
 
-    c++ -std=c++17 -O2 -I . -o coder-pair test/gpu/CoderPair.cpp
+    nvcc -x cu -std=c++17 -O2 -arch=sm_90 -I . -I test/unit/coder
+         -o coder-pair test/gpu/CoderPair.cpp
     python3 test/gpu/adamw_deltas.py ./coder-pair
 
-Needs torch, and a GPU if there shall be one. Weights are bf16 copies of fp32
+Needs torch. Without a GPU the model trains on the host, and coder-pair is made
+by a C++ compiler (CoderPair.cpp says how). Weights are bf16 copies of fp32
 masters, as in mixed-precision training. A first phase with a large rate makes
 them weights of a model; then, for each rate of reinforcement learning, the
 weights before and after single steps go to coder-pair, which codes them and
@@ -117,7 +119,7 @@ def batches(device: str, size: int, length: int) -> Tensor:
     return torch.cat(columns, dim=1).to(device)
 
 
-def code(program: Path, before: bytes, after: bytes) -> dict[str, float]:
+def code(program: Path, before: bytes, after: bytes) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         old, new = Path(folder, "old"), Path(folder, "new")
         old.write_bytes(before)
@@ -149,7 +151,7 @@ def main() -> None:
     count = sum(weight.numel() for weight in trainer.weights)
     print(f"torch {torch.__version__} on {device}, {count / 1e6:.1f} million "
           f"parameters, loss {loss:.3f} after {options.first} steps at 1e-3")
-    print("rate     step  changed %  one ulp %  sign %  bytes  raw")
+    print("rate     step  changed %  one ulp %  sign %  bytes  raw    coder on")
     for rate in options.rates:
         trainer.set_rate(rate)
         for step in range(1, max(options.capture) + 1):
@@ -162,7 +164,8 @@ def main() -> None:
                   f"{100 * row['changed'] / row['elements']:9.3f}  "
                   f"{100 * row['unit_steps']:9.2f}  "
                   f"{100 * row['sign_flips']:6.3f}  "
-                  f"{row['bytes']:5.3f}  {row['raw_bytes']:5.3f}")
+                  f"{row['bytes']:5.3f}  {row['raw_bytes']:5.3f}  "
+              f"{row['device']}")
 
 
 if __name__ == "__main__":
