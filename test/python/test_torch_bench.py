@@ -43,7 +43,7 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DELTA_BIN", str(BIN))
         cases.compile_plans(TINY, ["device"], folder, [], tiny=True)
-        cases.compile_plans(["A", "A1"], ["device"], folder, [])
+        cases.compile_plans(["A", "A1", "A18K"], ["device"], folder, [])
     return folder
 
 
@@ -70,6 +70,14 @@ def test_one_rank_alone_holds_the_shard(plans: Path) -> None:
         assert compared == [3_816_515_072, 5_153_961_984]
         size = sum(p.num_elements for p in alone.parameters(Side.SOURCE, 0))
         assert compared[1] == size
+
+
+@needs_tools
+def test_a_rank_of_many_parameters(plans: Path) -> None:
+    with Plan.open(plans / "a18k-device.so") as plan:
+        held = plan.parameters(Side.SOURCE, 0)
+        assert len(held) == 18_771
+        assert 8e9 < 2 * sum(p.num_elements for p in held) < 12e9
 
 
 def test_a_report_divides_by_what_it_says(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@
 A of its own: rank 0 of A holds 10.33 GB, of which it compares 7.63: eight
 replicas share the dense parameters out. `A1` is the same shard as the whole of
 a trainer: 16 experts on one rank. Its 10.31 GB are compared by one rank and fit
-a receiver on the same GPU, so that every element can be checked there.
+a receiver on the same GPU, so that every element can be checked there. `A18K`
+has ten times as many parameters on one rank, in about as many bytes.
 """
 
 import json
@@ -23,19 +24,27 @@ from baseline.geometry import TABLE, Geometry, geometry
 from delta_sync import Snapshot
 from delta_sync.cases import find_compiler
 
-NAMES = (*TABLE, "A1")
+NAMES = (*TABLE, "A1", "A18K")
 SNAPSHOTS = tuple(kind.name.lower() for kind in Snapshot)
 
 
 def case(name: str, *, tiny: bool = False) -> Geometry:
     """The geometry of a name of NAMES; KeyError for another."""
-    if name != "A1":
+    if name in TABLE:
         return geometry(name, tiny=tiny)
     whole = geometry("A", tiny=tiny)
-    experts = whole.config["num_experts"] // whole.trainer["ep"]
+    if name == "A1":
+        label = f"{whole.label}: one rank's shard alone"
+        experts = whole.config["num_experts"] // whole.trainer["ep"]
+        changed = {"num_experts": experts}
+    elif name == "A18K":
+        label = "Qwen3-30B-A3B with 192 experts of 64 columns, one rank"
+        changed = {"num_experts": 192, "moe_intermediate_size": 64}
+    else:
+        raise KeyError(name)
     return replace(
-        whole, name="A1", label=f"{whole.label}: one rank's shard alone",
-        config={**whole.config, "num_experts": experts}, trainer={},
+        whole, name=name, label=label, config={**whole.config, **changed},
+        trainer={},
     )  # fmt: skip
 
 
