@@ -52,6 +52,8 @@ public:
   virtual void copy(void *to, const void *from, uint64_t numBytes) = 0;
   virtual void fill(void *to, uint8_t value, uint64_t numBytes) = 0;
   virtual void wait() = 0;
+  /// Works until the clocks are up; nothing on the host.
+  virtual void warmUp() {}
 
   virtual Mark mark() = 0;
   /// Seconds; waits until both have passed.

@@ -24,6 +24,7 @@ void delta::bench::measureRates(Machine &machine, const PlanOptions &options,
     numBytes = machine.isDevice() ? uint64_t(4) << 30 : uint64_t(1) << 28;
   auto times = [&](const auto &body) {
     std::vector<double> seconds;
+    machine.warmUp();
     for (uint32_t i = 0; i <= options.syncs; ++i) {
       machine.forgetMarks();
       Mark begin = machine.mark();

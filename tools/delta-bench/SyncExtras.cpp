@@ -41,6 +41,7 @@ void Syncs::measureFullSync() {
     report.say(line.what + ": not measured: " + error.what());
     return;
   }
+  machine.warmUp();
   for (uint32_t i = 0; i <= options.syncs; ++i) {
     machine.forgetMarks();
     machine.wait();
@@ -99,6 +100,7 @@ std::vector<double> Syncs::fingerprintSeconds(bool ofReceivers) {
     ask(i, nullptr, &count);
     room.resize(std::max<uint64_t>(room.size(), count));
   }
+  machine.warmUp();
   for (uint32_t round = 0; round <= options.syncs; ++round) {
     machine.wait();
     const auto begin = std::chrono::steady_clock::now();

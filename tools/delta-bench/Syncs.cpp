@@ -73,23 +73,6 @@ void Syncs::change(double share) {
     castAll();
 }
 
-/// Some 5 ms of copies on a GPU: while weights came over the link its clocks
-/// may have gone down, and caches held what no trainer's step leaves there.
-void Syncs::warmUp() {
-  constexpr uint64_t NumBytes = 1 << 26;
-  if (!machine.isDevice())
-    return;
-  if (!scratch.as())
-    scratch = Block(machine, 2 * NumBytes);
-  const auto end =
-      std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
-  while (std::chrono::steady_clock::now() < end) {
-    for (int i = 0; i < 8; ++i)
-      machine.copy(scratch.as(), scratch.as() + NumBytes, NumBytes);
-    machine.wait();
-  }
-}
-
 /// Every value, changed or not, as an optimizer does.
 void Syncs::castAll() {
   LaunchCounter *const paused = std::exchange(counter, nullptr);
@@ -114,7 +97,7 @@ Syncs::Outcome Syncs::sync(double share) {
   spans.clear();
   machine.forgetMarks();
   change(share);
-  warmUp();
+  machine.warmUp(); // new weights came over the link
   machine.wait();
   Outcome outcome;
   ++ranks.version;

@@ -64,7 +64,6 @@ private:
 
   template <typename Body> void stage(const char *name, const Body &body);
   void change(double share);
-  void warmUp();
   void castAll();
   Outcome sync(double share);
   void localStage(Outcome &outcome);
@@ -93,7 +92,6 @@ private:
   std::string snapshot;
   bool isBitmap;
   uint64_t comparedBytes;
-  Block scratch;           ///< of warmUp
   uint64_t numChanges = 0; ///< calls of `change`: the seed of the next
   std::vector<Span> spans;
   LaunchCounter *counter = nullptr;

@@ -49,13 +49,27 @@ def drain(entries: Iterable[Entry]) -> int:
     return int(torch.cat(counts).sum())
 
 
+def warm_up(device: torch.device) -> None:
+    """Works until the clocks are up: an H200 that was idle has all of them
+    after some 30 ms of work."""
+    if device.type != "cuda":
+        return
+    source = torch.empty(1 << 26, dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    end = time.perf_counter() + 0.06
+    while time.perf_counter() < end:
+        for _ in range(8):
+            target.copy_(source)
+        torch.cuda.synchronize(device)
+
+
 def timed(peer: Peer, share: float, count: int) -> tuple[list[float], int]:
     """Seconds of each of `count` syncs after one that is not counted, and the
     elements that one sends. The snapshot must be made."""
     seconds = []
     for number in range(count + 1):
         peer.flip(share)
-        peer.synchronize()
+        warm_up(peer.device)
         start = time.perf_counter()
         changed = drain(peer.sync())
         peer.synchronize()
@@ -156,7 +170,7 @@ def stages(peer: Peer, share: float, count: int) -> dict[str, list[float]]:
     found = defaultdict(list)
     for _ in range(count):
         peer.flip(share)
-        peer.synchronize()
+        warm_up(peer.device)
         mark = Marks(peer)
         with marked(peer, mark):
             drain(peer.sync())

@@ -19,6 +19,7 @@ import torch
 
 from .check import by_tensor
 from .engine import PeerError
+from .measure import warm_up
 from .peer import Entry, Export, bits
 
 BUCKET = 2048 << 20  # bytes: verl's `update_weights_bucket_megabytes`
@@ -120,6 +121,7 @@ def seconds_of(
     """Of `count` runs after one that is not counted, the device waited for."""
     wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
     found = []
+    warm_up(device)
     for number in range(count + 1):
         wait()
         start = time.perf_counter()

@@ -41,6 +41,7 @@ def whole(syncs: Syncs, count: int, rates: dict[str, float]) -> None:
     syncs.clock.trim()
     syncs.first.set_capacity(syncs.num_compared)
     seconds = []
+    syncs.clock.warm_up()
     for number in range(count + 1):
         syncs.clock.wait()
         start = syncs.clock.mark()
@@ -87,6 +88,7 @@ def fingerprints(
 ) -> None:
     """A full pass over one side each, and whether both agree."""
     found: dict[str, list[float]] = defaultdict(list)
+    syncs.clock.warm_up()
     for number in range(count + 1):
         for what, run in passes(syncs).items():
             syncs.clock.wait()

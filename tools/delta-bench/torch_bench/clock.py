@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from baseline.measure import DeviceWork, device_work
+from baseline.measure import DeviceWork, device_work, warm_up
 
 from .memory import Buffer, changed_places
 
@@ -30,6 +30,11 @@ class Clock:
     def wait(self) -> None:
         if self.is_cuda:
             torch.cuda.synchronize(self.device)
+
+    def warm_up(self) -> None:
+        """Works until the clocks are up; returns when nothing is under way."""
+        self.wait()
+        warm_up(self.device)
 
     def mark(self) -> tuple[Any, float]:
         """Now, on the current stream and on the host."""
@@ -55,6 +60,7 @@ class Clock:
         """Seconds on the device of `count` runs after one that is not
         counted."""
         found = []
+        self.warm_up()
         for number in range(count + 1):
             self.wait()
             start = self.mark()

@@ -143,7 +143,7 @@ class Syncs:
         """A sync: marks of each stage, and what was packed."""
         mark = self.clock.mark
         self.change(share, seed)
-        self.clock.wait()
+        self.clock.warm_up()
         at = {"compare": [mark()]}
         stats = self.local_stage(at)
         at["exchange"] = [mark()]
