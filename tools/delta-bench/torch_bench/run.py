@@ -209,8 +209,10 @@ def measure_peer(converter, report, arguments) -> list[dict]:
 
 
 def compare_with_peer(report, rows: list[dict], arguments) -> None:
-    """How many times the local stage of the peer takes."""
+    """How many times our stages the peer takes."""
     for row in rows:
+        if row["what"] == "apply_delta":
+            compare_receivers(report, row)
         if row["what"] not in ("sync", "device busy"):
             continue
         on_host = row["what"] == "sync"
@@ -229,6 +231,21 @@ def compare_with_peer(report, rows: list[dict], arguments) -> None:
             f"{theirs * 1e3:12.3f} ms = {theirs / ours:8.1f} x ours, "
             f"{theirs / (ours + advance):8.1f} x with the advance"
         )
+
+
+def compare_receivers(report, row: dict) -> None:
+    """`apply_delta` takes one rank's delta; our receiver that of all ranks."""
+    theirs = median(row["seconds"])
+    line = (
+        f"peer apply_delta {row['p']:<8g}{theirs * 1e3:12.3f} ms of rank 0's "
+        f"{row['changed']} elements"
+    )
+    facts = {"snapshot": "device", "p": row["p"]}
+    commit = report.find("receiver commit", **facts)
+    if commit is not None:
+        ours = commit + report.find("receiver stage, host", **facts)
+        line += f" = {theirs / ours:8.1f} x ours of all ranks' elements"
+    report.say(line)
 
 
 def parser() -> argparse.ArgumentParser:
