@@ -122,14 +122,22 @@ bool measure(int64_t numTiles, double share, Steps steps, int rounds) {
   return true;
 }
 
-/// Rate of a copy of a buffer, read and write counted.
+__global__ void fillBits(uint64_t *to, uint64_t count) {
+  uint64_t stride = uint64_t(gridDim.x) * blockDim.x;
+  for (uint64_t i = uint64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
+       i += stride)
+    to[i] = mix(i);
+}
+
+/// Rate of a copy of random bits, read and write counted.
 double copyRate(int rounds) {
-  DeviceArray<uint8_t> from(uint64_t(2) << 30), to(uint64_t(2) << 30);
+  DeviceArray<uint64_t> from(uint64_t(1) << 28), to(uint64_t(1) << 28);
+  fillBits<<<1024, 256>>>(from.get(), from.size());
   float time = medianTime(rounds, [&] {
-    check(cudaMemcpyAsync(to.get(), from.get(), from.size(),
+    check(cudaMemcpyAsync(to.get(), from.get(), from.size() * 8,
                           cudaMemcpyDeviceToDevice));
   });
-  return 2.0 * double(from.size()) / time / 1e6;
+  return 2.0 * double(from.size()) * 8 / time / 1e6;
 }
 
 long option(int argc, char **argv, const char *name, long otherwise) {

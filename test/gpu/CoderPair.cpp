@@ -144,6 +144,10 @@ int main(int argc, char **argv) {
                  fresh.size());
     return 1;
   }
+  if (old.empty()) {
+    std::fprintf(stderr, "the files are empty: an element is required\n");
+    return 1;
+  }
   Totals totals;
   std::vector<Changes> tiles;
   for (size_t at = 0; at < old.size(); at += DELTA_MAX_TILE) {

@@ -27,7 +27,7 @@ namespace delta::test {
 inline void check(cudaError_t error) {
   if (error == cudaSuccess)
     return;
-  std::printf("CUDA: %s\n", cudaGetErrorString(error));
+  std::fprintf(stderr, "CUDA: %s\n", cudaGetErrorString(error));
   std::exit(1);
 }
 

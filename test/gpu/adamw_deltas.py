@@ -165,7 +165,7 @@ def main() -> None:
                   f"{100 * row['unit_steps']:9.2f}  "
                   f"{100 * row['sign_flips']:6.3f}  "
                   f"{row['bytes']:5.3f}  {row['raw_bytes']:5.3f}  "
-              f"{row['device']}")
+                  f"{row['device']}")
 
 
 if __name__ == "__main__":

@@ -220,7 +220,7 @@ def device_work(
     """
     if peer.device.type != "cuda":
         raise ValueError(f"the device is {peer.device}; required is a GPU")
-    peer.synchronize()
+    warm_up(peer.device)
     activities = [torch.profiler.ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=activities) as profile:
         run()

@@ -18,6 +18,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ if __name__ == "__main__":
     # As a package: the names of its modules are common words.
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from baseline import packages
+from baseline import options, packages
 from baseline.geometry import TABLE, geometry
 
 if TYPE_CHECKING:
@@ -39,8 +40,11 @@ MODES = ("pageable", "pinned", "device")
 class Report:
     """What was measured; written again whenever something is added."""
 
-    def __init__(self, out: Path, facts: dict[str, Any]) -> None:
-        self._out = out
+    def __init__(
+        self, out: Path, facts: dict[str, Any], say: Callable[[str], object]
+    ) -> None:
+        """`say` takes a line for people."""
+        self._out, self._say = out, say
         self.facts = {**facts, "rows": []}
 
     def add(self, what: str, seconds: list[float], **facts: object) -> None:
@@ -49,17 +53,16 @@ class Report:
         self.facts["rows"].append({**row, "seconds": seconds})
         said = "  ".join(f"{k} {v}" for k, v in facts.items())
         spread = f"[{min(seconds) * 1e3:.3f} - {max(seconds) * 1e3:.3f}]"
-        print(
+        self._say(
             f"{what:<18}{said:<44}{row['median'] * 1e3:12.3f} ms  {spread} "
-            f"n={len(seconds)}",
-            flush=True,
+            f"n={len(seconds)}"
         )
         self.write()
 
     def note(self, name: str, value: object) -> None:
         """A fact that is no time."""
         self.facts[name] = value
-        print(f"{name}: {value}", flush=True)
+        self._say(f"{name}: {value}")
         self.write()
 
     def write(self) -> None:
@@ -160,13 +163,21 @@ def receiver(peer: "Peer", report: Report, share: float, count: int) -> None:
     destination.check(peer.export())
 
 
-def measure_all(peer: "Peer", arguments: argparse.Namespace) -> Report:
+def say(line: str) -> None:
+    print(line, flush=True)
+
+
+def measure_all(
+    peer: "Peer",
+    arguments: argparse.Namespace,
+    say: Callable[[str], object] = say,
+) -> Report:
     """All of it, in an order in which the short parts come first."""
     report = Report(arguments.out, {
         "geometry": arguments.geometry, "label": peer.geometry.label,
         "parameters": len(peer.parameters), "elements": peer.num_elements,
         **machine(peer.device.type),
-    })  # fmt: skip
+    }, say)  # fmt: skip
     if not arguments.unchecked:
         check(peer, report, 0.01)
     for share in arguments.p:
@@ -190,16 +201,20 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--tiny", action="store_true", help="a small model")
     made.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     made.add_argument(
-        "--p", type=float, nargs="+", default=SHARES, help="changed share"
-    )
+        "--p", type=options.share, nargs="+", default=SHARES,
+        help="changed share",
+    )  # fmt: skip
     made.add_argument(
-        "--stages-p", type=float, nargs="*", default=[0.01], metavar="P",
+        "--stages-p", type=options.share, nargs="*", default=[0.01],
+        metavar="P",
         help="changed share where the stages are measured",
     )  # fmt: skip
     made.add_argument(
         "--snapshots", nargs="+", choices=MODES, default=list(MODES)
     )
-    made.add_argument("--syncs", type=int, default=5, help="of each median")
+    made.add_argument(
+        "--syncs", type=options.at_least(1), default=5, help="of each median"
+    )
     made.add_argument("--sender-only", action="store_true")
     made.add_argument(
         "--unchecked", action="store_true", help="leave the checks out"

@@ -125,14 +125,17 @@ def launches(syncs: Syncs, share: float) -> None:
     """What a sync puts on the device, by CUPTI."""
     syncs.change(share, FIRST_SEED - 1)
 
+    # With a receiver all that other ranks and the receiver do, too.
+    rest = "advance" if syncs.receiver is None else "rest of the sync"
+
     def local() -> None:
         syncs.local_stage({"compare": [syncs.clock.mark()]})
 
     for what, run in (
-        ("local stage", local), ("advance", lambda: finish(syncs)),
+        ("local stage", local), (rest, lambda: finish(syncs)),
     ):
         # Nothing changed, no receiver: nothing to do.
-        work = syncs.clock.work(run, may_be_idle=what == "advance")
+        work = syncs.clock.work(run, may_be_idle=what == rest)
         if work is None:
             syncs.report.say("launches are counted on a GPU only")
             return

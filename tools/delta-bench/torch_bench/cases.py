@@ -37,14 +37,16 @@ def case(name: str, *, tiny: bool = False) -> Geometry:
         label = f"{whole.label}: one rank's shard alone"
         experts = whole.config["num_experts"] // whole.trainer["ep"]
         changed = {"num_experts": experts}
+        size = (1875, 5_153_961_984)
     elif name == "A18K":
         label = "Qwen3-30B-A3B with 192 experts of 64 columns, one rank"
         changed = {"num_experts": 192, "moe_intermediate_size": 64}
+        size = (18_771, 5_171_263_488)
     else:
         raise KeyError(name)
     return replace(
         whole, name=name, label=label, config={**whole.config, **changed},
-        trainer={},
+        trainer={}, num_parameters=size[0], num_elements=size[1],
     )  # fmt: skip
 
 

@@ -46,7 +46,7 @@ class Report:
         `against` is a name and bytes a second, of which the share is said, or,
         without bytes, seconds, of which the multiple is."""
         middle = median(seconds)
-        line = f"{what:<30}{snapshot:<9}{'' if p is None else f'{p:g}':<8}"
+        line = f"{what:<32}{snapshot:<9}{'' if p is None else f'{p:g}':<8}"
         line += f"{middle * 1e3:12.4f} ms"
         line += f"  [{min(seconds) * 1e3:.4f} - {max(seconds) * 1e3:.4f}]"
         line += f" n={len(seconds)}"

@@ -8,7 +8,7 @@
 """Plans for the shards of three models, and their syncs on torch tensors.
 
     python3 tools/delta-bench/torch_bench/run.py plans --out plans \
-        --geometry A A1 B C -- --target cuda --arch sm_90
+        --geometry A A1 A18K B C -- --target cuda --arch sm_90
     python3 tools/delta-bench/torch_bench/run.py measure --geometry B \
         --plans plans --out test/bench --peer
 
@@ -27,7 +27,8 @@ if __name__ == "__main__":
     sys.path[0] = str(HERE.parent)
     sys.path.insert(1, str(HERE.parents[2] / "runtime" / "python"))
 
-from baseline import packages
+from baseline import options, packages
+from baseline.run import MODES
 from delta_sync import DeltaError, Plan
 from torch_bench import cases
 
@@ -204,7 +205,7 @@ def measure_peer(converter, report, arguments) -> list[dict]:
         geometry=arguments.geometry, syncs=arguments.peer_syncs,
         p=[share for share in arguments.p if share < 1], stages_p=[0.01],
         snapshots=arguments.peer_snapshots, sender_only=False, unchecked=False,
-    ))  # fmt: skip
+    ), report.say)  # fmt: skip
     return made.facts["rows"]
 
 
@@ -234,7 +235,9 @@ def compare_with_peer(report, rows: list[dict], arguments) -> None:
 
 
 def compare_receivers(report, row: dict) -> None:
-    """`apply_delta` takes one rank's delta; our receiver that of all ranks."""
+    """`apply_delta` takes one rank's delta; our receiver that of all ranks: its
+    stage by the host's clock, which ends when the checks are done, and its
+    commit on the device."""
     theirs = median(row["seconds"])
     line = (
         f"peer apply_delta {row['p']:<8g}{theirs * 1e3:12.3f} ms of rank 0's "
@@ -261,19 +264,21 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--plans", type=Path, required=True)
     run.add_argument("--out", type=Path, required=True)
     run.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    run.add_argument("--p", type=float, nargs="+", default=list(SHARES))
-    run.add_argument("--syncs", type=int, default=9, help="of each median")
-    run.add_argument("--copy-bytes", type=int, default=4 << 30)
-    run.add_argument("--threads", type=int, default=1, help="of a host plan")
-    run.add_argument("--checks", type=int, metavar="N",
+    run.add_argument("--p", type=options.share, nargs="+", default=list(SHARES))
+    run.add_argument("--syncs", type=options.at_least(1), default=9,
+                     help="of each median")
+    run.add_argument("--copy-bytes", type=options.at_least(1), default=4 << 30)
+    run.add_argument("--threads", type=options.at_least(1), default=1,
+                     help="of a host plan")
+    run.add_argument("--checks", type=options.at_least(0), metavar="N",
                      help="compare N syncs of each median (all)")
     run.add_argument("--unchecked", dest="check", action="store_false",
                      help="without the published converter")
     run.add_argument("--peer", action="store_true",
                      help="measure the published peer too")
-    run.add_argument("--peer-syncs", type=int, default=5)
-    run.add_argument("--peer-snapshots", nargs="+",
-                     default=["pageable", "pinned", "device"])
+    run.add_argument("--peer-syncs", type=options.at_least(1), default=5)
+    run.add_argument("--peer-snapshots", nargs="+", choices=MODES,
+                     default=list(MODES))
     for command in (plans, run):
         command.add_argument("--snapshots", nargs="+", choices=cases.SNAPSHOTS,
                              default=["device"])
