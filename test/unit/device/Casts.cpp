@@ -28,11 +28,7 @@ static float valueOf(delta_dtype_t dtype, uint64_t bits) {
 }
 
 Geometry delta::test::geometryOf(uint32_t tp, uint32_t dp, uint32_t ep) {
-  Geometry geometry;
-  geometry.tp = tp;
-  geometry.dp = dp;
-  geometry.ep = ep;
-  return geometry;
+  return {tp, /*cp=*/1, dp, ep};
 }
 
 std::vector<Matrix> delta::test::bitmapModel(const Geometry &source,

@@ -169,13 +169,7 @@ uint32_t Twins::mostRounds() const {
 static Matrix matrixOf(const char *name, int64_t rows, int64_t columns,
                        delta_dtype_t dtype, Cut source, Cut destination,
                        int64_t tile, delta_value_op_t op = DELTA_VALUE_ID) {
-  Matrix matrix;
-  matrix.name = name;
-  matrix.rows = rows;
-  matrix.columns = columns;
-  matrix.dtype = dtype;
-  matrix.source = source;
-  matrix.destination = destination;
+  Matrix matrix = {name, rows, columns, dtype, source, destination};
   matrix.tile = tile;
   matrix.op = op;
   return matrix;

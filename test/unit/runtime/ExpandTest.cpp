@@ -130,15 +130,7 @@ private:
 
 Geometry make(uint32_t tp, uint32_t cp, uint32_t dp, uint32_t ep, uint32_t etp,
               uint32_t pp, uint32_t replicas = 1) {
-  Geometry geometry;
-  geometry.tp = tp;
-  geometry.cp = cp;
-  geometry.dp = dp;
-  geometry.ep = ep;
-  geometry.etp = etp;
-  geometry.pp = pp;
-  geometry.replicas = replicas;
-  return geometry;
+  return {tp, cp, dp, ep, etp, pp, /*vpp=*/1, replicas};
 }
 
 void expectSameRows(const Geometry &source, const Geometry &destination,

@@ -20,13 +20,7 @@ namespace delta::test {
 /// A geometry of the axes that these tests vary.
 inline Geometry geometryOf(uint32_t tp, uint32_t dp, uint32_t ep, uint32_t etp,
                            uint32_t pp) {
-  Geometry geometry;
-  geometry.tp = tp;
-  geometry.dp = dp;
-  geometry.ep = ep;
-  geometry.etp = etp;
-  geometry.pp = pp;
-  return geometry;
+  return {tp, /*cp=*/1, dp, ep, etp, pp};
 }
 
 struct RoundCase {

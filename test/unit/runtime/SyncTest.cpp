@@ -21,15 +21,7 @@ struct Case {
 
 Geometry make(uint32_t tp, uint32_t dp, uint32_t ep, uint32_t etp, uint32_t pp,
               uint32_t vpp = 1, uint32_t replicas = 1) {
-  Geometry geometry;
-  geometry.tp = tp;
-  geometry.dp = dp;
-  geometry.ep = ep;
-  geometry.etp = etp;
-  geometry.pp = pp;
-  geometry.vpp = vpp;
-  geometry.replicas = replicas;
-  return geometry;
+  return {tp, /*cp=*/1, dp, ep, etp, pp, vpp, replicas};
 }
 
 const Case Cases[] = {
