@@ -21,6 +21,7 @@
 
 #include "CoderCheck.cuh"
 #include "CoderShard.cuh"
+#include "test/gpu/Bench.cuh"
 
 #include <cstring>
 
@@ -122,22 +123,16 @@ bool measure(int64_t numTiles, double share, Steps steps, int rounds) {
   return true;
 }
 
-__global__ void fillBits(uint64_t *to, uint64_t count) {
-  uint64_t stride = uint64_t(gridDim.x) * blockDim.x;
-  for (uint64_t i = uint64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
-       i += stride)
-    to[i] = mix(i);
-}
-
-/// Rate of a copy of random bits, read and write counted.
+/// Rate of a copy of weights, read and write counted.
 double copyRate(int rounds) {
-  DeviceArray<uint64_t> from(uint64_t(1) << 28), to(uint64_t(1) << 28);
-  fillBits<<<1024, 256>>>(from.get(), from.size());
+  DeviceArray<uint16_t> from(uint64_t(1) << 30), to(uint64_t(1) << 30);
+  const uint64_t numBytes = from.size() * sizeof(uint16_t);
+  fillWeights<<<1024, 256>>>(from.get(), int64_t(from.size()), /*seed=*/1);
   float time = medianTime(rounds, [&] {
-    check(cudaMemcpyAsync(to.get(), from.get(), from.size() * 8,
+    check(cudaMemcpyAsync(to.get(), from.get(), numBytes,
                           cudaMemcpyDeviceToDevice));
   });
-  return 2.0 * double(from.size()) * 8 / time / 1e6;
+  return 2.0 * double(numBytes) / time / 1e6;
 }
 
 long option(int argc, char **argv, const char *name, long otherwise) {

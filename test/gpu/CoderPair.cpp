@@ -23,9 +23,8 @@
 
 #ifdef __CUDACC__
 #include "CoderCheck.cuh"
-#else
-#include "CoderSamples.h"
 #endif
+#include "CoderSamples.h"
 #include "codegen/device/HostCoder.h"
 #include "codegen/device/PackFormat.h"
 

@@ -33,7 +33,6 @@ class Clock:
 
     def warm_up(self) -> None:
         """Works until the clocks are up; returns when nothing is under way."""
-        self.wait()
         warm_up(self.device)
 
     def mark(self) -> tuple[Any, float]:

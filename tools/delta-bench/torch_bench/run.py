@@ -28,7 +28,7 @@ if __name__ == "__main__":
     sys.path.insert(1, str(HERE.parents[2] / "runtime" / "python"))
 
 from baseline import options, packages
-from baseline.run import MODES
+from baseline import run as peer_run
 from delta_sync import DeltaError, Plan
 from torch_bench import cases
 
@@ -195,12 +195,11 @@ def receiver_rates(syncs, rates, report, arguments) -> None:
 
 def measure_peer(converter, report, arguments) -> list[dict]:
     """The published peer on rank 0's shard, in this process."""
-    from baseline import run
     from baseline.peer import Peer
 
     peer = Peer(converter.geometry, converter.built)
     report.say("# the published peer on the same memory:")
-    made = run.measure_all(peer, argparse.Namespace(
+    made = peer_run.measure_all(peer, argparse.Namespace(
         out=arguments.out / f"{arguments.geometry.lower()}-peer.json",
         geometry=arguments.geometry, syncs=arguments.peer_syncs,
         p=[share for share in arguments.p if share < 1], stages_p=[0.01],
@@ -277,8 +276,8 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--peer", action="store_true",
                      help="measure the published peer too")
     run.add_argument("--peer-syncs", type=options.at_least(1), default=5)
-    run.add_argument("--peer-snapshots", nargs="+", choices=MODES,
-                     default=list(MODES))
+    run.add_argument("--peer-snapshots", nargs="+", choices=peer_run.MODES,
+                     default=list(peer_run.MODES))
     for command in (plans, run):
         command.add_argument("--snapshots", nargs="+", choices=cases.SNAPSHOTS,
                              default=["device"])
